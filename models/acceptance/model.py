@@ -1,0 +1,196 @@
+"""How many of the drafted tokens will the target accept, for a workload nobody has measured yet?
+
+The conditional acceptance of draft position i is a logit-linear function:
+
+    logit α_i = method + structure class - slope(class) · T^p · relief + size · log(drafter / target)
+                + decay(method) · log(i) + copy(method) · overlap
+
+with one temperature slope for each class (a poem loses far more than a JSON object) and `relief` < 1 for probabilistic
+drafting. n-gram and suffix drafters propose only on a match: their share m of drafting steps is logit-linear in overlap and
+class. A workload is a mixture of classes: each is computed by itself and they are mixed by *steps*, since
+a class with a long acceptance length takes fewer of them: τ = 1 / Σ share_c / τ_c.
+
+Every coefficient is in models/priors/acceptance.yaml with its source. The model refuses methods it has no coefficients
+for; it knows nothing about a particular drafter's training, which is what the spread is for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.acceptance.estimate import POSITIONS, AcceptanceEstimate, AcceptanceInputs
+from models.estimate import Floats
+from profiler.errors import ArtefactError, UnknownNameError
+
+COPYING = ("ngram", "suffix")  # methods that draft only where they find a match
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptanceCoefficients:
+    """The learned numbers; arrays over methods (M) and structure classes (C), on the log-odds scale."""
+
+    methods: tuple[str, ...]
+    classes: tuple[str, ...]
+    intercept: Floats  # (M,)
+    decay: Floats  # (M,) per log position
+    size: Floats  # (M,) per log of drafter / target parameters, centred on `size_centre`
+    size_centre: float
+    copy: Floats  # (M,) per unit of overlap
+    class_effect: Floats  # (M, C)
+    temperature_slope: Floats  # (C,), >= 0: what is lost at T = 1
+    temperature_power: float
+    probabilistic_relief: float  # share of the temperature loss that probabilistic drafts leave
+    share_intercept: Floats  # (M,); inf for methods that always draft
+    share_copy: Floats  # (M,)
+    share_class: Floats  # (M, C)
+    length_log_sd: Floats  # (M,)
+    share_log_sd: Floats  # (M,)
+
+
+def length_from_conditionals(per_position: Floats) -> Floats:
+    """AL = 1 + Σ_i Π_{j<=i} α_j over the last axis; nan positions (beyond k) end the draft. Leviathan et al. 2023."""
+    length: Floats = 1.0 + np.cumprod(np.nan_to_num(per_position, nan=0.0), axis=-1).sum(axis=-1)
+    return length
+
+
+def mix_classes(*, shares: Floats, draft_share: Floats, survival: Floats) -> tuple[Floats, Floats]:
+    """m and the survival Π α of a mixture of classes, from token shares.
+
+    shares, draft_share: (n, C); survival: (n, C, K), probability that a draft survives to position i. Class c takes
+    share_c / τ_c of the steps, so that the mixture's τ is the token-weighted harmonic mean 1 / Σ share_c / τ_c.
+    """
+    steps = shares / (1.0 + draft_share * survival.sum(axis=-1))
+    steps = steps / steps.sum(axis=-1, keepdims=True)
+    drafts = steps * draft_share
+    share = drafts.sum(axis=-1)
+    # A workload that never drafts still has an acceptance "if it did": weigh its classes by steps instead.
+    weights = np.where(share[:, None] > 0, drafts, steps)
+    weights = weights / weights.sum(axis=-1, keepdims=True)
+    mixed: Floats = np.einsum("nc,nck->nk", weights, survival)
+    return share, mixed
+
+
+def conditionals(survival: Floats, k: NDArray[np.int64]) -> Floats:
+    """α_i = P_i / P_{i-1} from survival probabilities (n, K); nan beyond each row's k."""
+    before = np.concatenate([np.ones((survival.shape[0], 1)), survival[:, :-1]], axis=1)
+    ratio = np.divide(survival, before, out=np.zeros_like(survival), where=before > 0)
+    beyond = np.arange(1, survival.shape[1] + 1)[None, :] > k[:, None]
+    return np.where(beyond, np.nan, ratio)
+
+
+class AcceptanceModel:
+    """Logit-linear acceptance by method, structure, temperature, size and overlap; sklearn's fit/predict shape."""
+
+    coefficients_: AcceptanceCoefficients
+
+    @classmethod
+    def from_priors(cls) -> AcceptanceModel:
+        """The model with the published priors that ship in models/priors/acceptance.yaml."""
+        model = cls()
+        model.coefficients_ = read_coefficients()
+        return model
+
+    def log_odds(self, inputs: AcceptanceInputs) -> Floats:
+        """Log-odds of acceptance (n, C, K) for each structure class and draft position, K = max(8, largest k)."""
+        c = self.coefficients_
+        m = self._method_rows(inputs)
+        length = max(POSITIONS, int(inputs.num_speculative_tokens.max(initial=1)))
+        relief = np.where(inputs.probabilistic, c.probabilistic_relief, 1.0)
+        heat = np.power(np.clip(inputs.temperature, 0.0, None), c.temperature_power) * relief
+        ratio = np.where(np.isfinite(inputs.size_ratio), np.log(inputs.size_ratio) - c.size_centre, 0.0)
+        row = c.intercept[m] + c.size[m] * ratio + c.copy[m] * inputs.overlap
+        by_class = row[:, None] + c.class_effect[m] - heat[:, None] * c.temperature_slope[None, :]
+        by_position = c.decay[m][:, None] * np.log(np.arange(1, length + 1))[None, :]
+        odds: Floats = by_class[:, :, None] + by_position[:, None, :]
+        return odds
+
+    def predict(self, inputs: AcceptanceInputs, *, shift: Floats | None = None) -> AcceptanceEstimate:
+        """Acceptance of every row. `shift` (n,) moves the log-odds of a row's positions, as evidence asks for."""
+        c = self.coefficients_
+        m = self._method_rows(inputs)
+        odds = self.log_odds(inputs)
+        if shift is not None:
+            odds = odds + shift[:, None, None]
+        k = inputs.num_speculative_tokens
+        within = np.arange(1, odds.shape[2] + 1)[None, :] <= k[:, None]
+        alpha = 1.0 / (1.0 + np.exp(-odds))
+        survival = np.cumprod(np.where(within[:, None, :], alpha, 0.0), axis=-1)
+        share_odds = c.share_intercept[m][:, None] + c.share_copy[m][:, None] * inputs.overlap[:, None] + c.share_class[m]
+        share = 1.0 / (1.0 + np.exp(-share_odds))
+        share, survival = mix_classes(shares=inputs.structure, draft_share=share, survival=survival)
+        return AcceptanceEstimate(
+            per_position=conditionals(survival, k),
+            draft_share=share,
+            acceptance_length=1.0 + survival.sum(axis=-1),
+            length_log_sd=c.length_log_sd[m],
+            draft_share_log_sd=c.share_log_sd[m] * (1.0 - share),  # a logit spread, seen on the log scale
+            measured=np.zeros(len(inputs), dtype=np.bool_),
+        )
+
+    def _method_rows(self, inputs: AcceptanceInputs) -> NDArray[np.int64]:
+        """Row of each input's method among the coefficients."""
+        known = {name: row for row, name in enumerate(self.coefficients_.methods)}
+        names, inverse = np.unique(inputs.method, return_inverse=True)
+        for name in names:
+            if str(name) not in known:
+                raise UnknownNameError(
+                    "No acceptance is known for this method",
+                    expected="one of " + ", ".join(known),
+                    got=str(name),
+                    field="deployment.speculation.method",
+                )
+        rows: NDArray[np.int64] = np.array([known[str(name)] for name in names], dtype=np.int64)[inverse]
+        return rows
+
+
+@cache
+def read_coefficients() -> AcceptanceCoefficients:
+    """The published priors; ArtefactError where the file lacks a number."""
+    import yaml
+
+    text = (files("models") / "priors" / "acceptance.yaml").read_text(encoding="utf-8")
+    document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    try:
+        return _coefficients(document)
+    except (KeyError, TypeError) as error:
+        raise ArtefactError("The acceptance priors are damaged", expected=f"an entry {error}") from error
+
+
+def _coefficients(document: dict[str, Any]) -> AcceptanceCoefficients:
+    """The file's mappings as arrays."""
+    classes = tuple(document["classes"])
+    methods = tuple(document["methods"])
+    entries = [document["methods"][name] for name in methods]
+    effects = document["class_effects"]
+    drafting = [entry.get("drafting") for entry in entries]
+
+    def per_method(name: str) -> Floats:
+        return np.array([float(entry[name]) for entry in entries])
+
+    def per_class(mapping: dict[str, float]) -> Floats:
+        return np.array([float(mapping[name]) for name in classes])
+
+    return AcceptanceCoefficients(
+        methods=methods,
+        classes=classes,
+        intercept=per_method("intercept"),
+        decay=per_method("decay"),
+        size=per_method("size"),
+        size_centre=float(document["size_centre"]),
+        copy=per_method("copy"),
+        class_effect=np.stack([per_class(effects[entry["class_effects"]]) for entry in entries]),
+        temperature_slope=per_class(document["temperature"]["slope"]),
+        temperature_power=float(document["temperature"]["power"]),
+        probabilistic_relief=float(document["temperature"]["probabilistic_relief"]),
+        share_intercept=np.array([np.inf if d is None else float(d["intercept"]) for d in drafting]),
+        share_copy=np.array([0.0 if d is None else float(d["copy"]) for d in drafting]),
+        share_class=np.stack([np.zeros(len(classes)) if d is None else per_class(d["classes"]) for d in drafting]),
+        length_log_sd=per_method("length_log_sd"),
+        share_log_sd=np.array([0.0 if d is None else float(d["logit_sd"]) for d in drafting]),
+    )

@@ -6,7 +6,8 @@
     │   ├── UnknownNameError  a model, GPU, method or option that no catalog knows
     │   ├── ArchitectureError a model config that lacks a field or describes something unsupported
     │   ├── DeploymentError   a target, drafter or setting that cannot be served so
-    │   └── EvidenceError     measured counts that contradict themselves or lack their method
+    │   ├── EvidenceError     measured counts that contradict themselves or lack their method
+    │   └── EndpointError     a server that does not answer, or is not what it should be
     └── ArtefactError         one of our own files is missing, damaged or of another version
 
 Each edge (command line, HTTP) catches SpecworthError once and renders it: one line for a terminal, problem+json over
@@ -65,6 +66,10 @@ class DeploymentError(InputError):
 
 class EvidenceError(InputError):
     """Measured counts that contradict themselves, or that name no method."""
+
+
+class EndpointError(InputError):
+    """A server that does not answer, or is not what it should be."""
 
 
 class ArtefactError(SpecworthError):

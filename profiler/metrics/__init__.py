@@ -1,0 +1,17 @@
+"""A vLLM server's /metrics, read alike for every engine version."""
+
+from profiler.metrics.scrape import Scrape, read_scrape
+from profiler.metrics.server import Distribution, Gauges, Window, read_gauges, read_window
+from profiler.metrics.speculation import SpeculationCounters, speculation_counters
+
+__all__ = [
+    "Distribution",
+    "Gauges",
+    "Scrape",
+    "SpeculationCounters",
+    "Window",
+    "read_gauges",
+    "read_scrape",
+    "read_window",
+    "speculation_counters",
+]

@@ -2,8 +2,8 @@
 
 vLLM's names have changed: `_total` comes and goes with client libraries, `_created` twins carry timestamps, V1 kept the
 deprecated `gpu_` twins of some gauges for a while, and Ray Serve prefixes everything with `ray_`. Here each series is
-kept once, under the current name without prefix and suffix ("spec_decode_num_drafts", "kv_cache_usage_perc", ...), with its
-labels. The parsing itself is prometheus_client's.
+kept once, under the current name without prefix and suffix ("spec_decode_num_drafts", "kv_cache_usage_perc", ...),
+with its labels. The parsing itself is prometheus_client's.
 
 Refuses a text that is not Prometheus' (an HTML page, JSON) and one that holds no vLLM series.
 """

@@ -1,0 +1,48 @@
+"""Should the number of draft tokens change with the batch size?
+
+vLLM's num_speculative_tokens_per_batch_size is a list of [first, last, k]. It is told only where a k that changes beats
+the fixed one by more than predictions can tell apart, somewhere among the batch sizes that the deployment can reach.
+A tier with k = 0 is not free: the drafter stays loaded and the engine's path stays the speculative one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.estimate import Floats
+
+# A k = 0 tier still costs 7 to 22 % (vllm-project/vllm#49986); the middle of that range.
+ZERO_TIER_SPEEDUP = 1.0 / 1.145
+# The roofline's speedups are within 4 % on average of those measured on an H200: less than that is no reason to switch.
+WORTH_SWITCHING = 1.04
+
+
+def batch_size_schedule(
+    *, batch_size: NDArray[np.int64], speedup: Floats, k: Sequence[int], fixed_k: int
+) -> list[tuple[int, int, int]] | None:
+    """Tiers [first, last, k] over 1 to the last batch size, or None where the fixed k is as good.
+
+    batch_size (B,): rising, from 1. speedup (K, B): of each k in `k` at each batch size. Adjacent tiers switch only
+    where the new k beats the present one by `WORTH_SWITCHING`, so that noise makes no tiers.
+    """
+    options = np.vstack([speedup, np.full(batch_size.shape[0], ZERO_TIER_SPEEDUP)])
+    names = [*k, 0]
+    fixed = names.index(fixed_k)
+    best = int(np.argmax(options[:, 0]))
+    present = fixed if options[best, 0] < options[fixed, 0] * WORTH_SWITCHING else best
+    tiers: list[list[int]] = [[1, 1, names[present]]]
+    for column in range(batch_size.shape[0]):
+        best = int(np.argmax(options[:, column]))
+        if best != present and options[best, column] >= options[present, column] * WORTH_SWITCHING:
+            present = best
+            tiers.append([int(batch_size[column]), 0, names[present]])
+        tiers[-1][1] = int(batch_size[column])
+    for earlier, later in pairwise(tiers):
+        earlier[1] = later[0] - 1  # batch sizes between two columns stay with the earlier tier
+    if {tier[2] for tier in tiers} == {fixed_k}:
+        return None
+    return [(first, last, tokens) for first, last, tokens in tiers]

@@ -1,0 +1,52 @@
+"""Is it worth it, how sure is that, and which candidate is the best?
+
+One predictive distribution gives all of it: P(speedup >= threshold) for any threshold, "enable" iff that is at least
+0.5. Candidates are ranked by the lower bound of their speedup, not by its middle, since the largest of many noisy
+predictions is too large on average. A verdict is decisive where its probability reaches the policy's confidence and its
+costs rest on a measurement; otherwise a probe is worth its time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.recommendation import Verdict
+from advisor.speedup import bounds
+from models.estimate import Estimate, Floats
+
+_normal_cdf = np.frompyfunc(lambda z: 0.5 * math.erfc(-z / math.sqrt(2.0)), 1, 1)  # scipy would cost start-up time
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do, and how sure that is."""
+
+    verdict: Verdict
+    probability: float
+    decisive: bool
+
+
+def probability_of(estimate: Estimate, *, min_speedup: float) -> Floats:
+    """P(speedup >= min_speedup) of each lognormal row; at least 0.5 exactly where the value reaches the threshold."""
+    margin = np.log(estimate.value) - math.log(min_speedup)
+    z = margin / np.maximum(estimate.log_sd, 1e-9)  # the floor: a known value is a step at the threshold
+    return np.asarray(_normal_cdf(z), dtype=np.float64)
+
+
+def decide(*, probability: float, confidence: float, measured_here: bool) -> Decision:
+    """The verdict; `measured_here`: whether measurements cover this GPU, engine and method."""
+    return Decision(
+        verdict="enable" if probability >= 0.5 else "disable",
+        probability=probability,
+        decisive=measured_here and max(probability, 1.0 - probability) >= confidence,
+    )
+
+
+def best_row(estimate: Estimate, *, rows: Sequence[int]) -> int:
+    """Of `rows` the one with the highest lower bound; the first of equals."""
+    low, _ = bounds(estimate)
+    return max(rows, key=lambda row: (low[row], -row))

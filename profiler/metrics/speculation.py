@@ -3,7 +3,8 @@
 V1 engines count drafts, drafted tokens and accepted tokens; the acceptance length is AL = 1 + accepted / drafts and the
 per-position counts fall with position and sum to `accepted`. V0 engines (up to 0.6 or so) have no drafts counter and
 count an accepted position even after a rejection, so 1 + accepted / drafts is wrong there: they count the emitted
-tokens instead, AL = emitted / drafts, with drafts = drafted / k and k from the efficiency gauge, emitted / (drafts (k + 1)).
+tokens instead, AL = emitted / drafts, with drafts = drafted / k and k from the efficiency gauge,
+emitted / (drafts (k + 1)).
 
 An acceptance over no drafts is unknown (None), never 0.
 """

@@ -1,0 +1,192 @@
+"""Which architecture does this model name stand for, and where do its numbers come from?
+
+Each file of `models/` holds one family:
+
+    models:  name, aliases, tokenizer (names that share one are drafted for each other), parameters (as published, where
+             `source` says), date of publication, fidelity, config (the fields of the config.json that decide sizes),
+             usual_drafter (commonly used as a draft model)
+    heads:   name, method, targets, trained_context (tokens; null where not published), source, date, fidelity, config
+
+fidelity: `checked` against a stored copy of the published config; `recalled`: typed from knowledge of it, and held by the
+published parameter count alone. Only the file that a name points to is parsed, so that a look-up stays quick.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from profiler.architecture import Architecture, read_architecture
+from profiler.catalog.names import match_key, unknown_name
+from profiler.errors import ArchitectureError
+
+# File of models/ -> parts of the names that it may hold. A name that fits no part is sought in all of them.
+_FAMILIES: dict[str, tuple[str, ...]] = {
+    "llama": ("llama",),
+    "qwen": ("qwen",),
+}
+
+
+@dataclass(frozen=True)
+class ModelEntry:
+    """One model of the catalog that can serve as a target or a draft model."""
+
+    name: str
+    aliases: tuple[str, ...]
+    tokenizer: str
+    published_parameters: float
+    usual_drafter: bool
+    source: str
+    date: str
+    fidelity: Literal["checked", "recalled"]
+    config: Mapping[str, Any]
+
+    @functools.cached_property
+    def architecture(self) -> Architecture:
+        """The architecture, read when it is asked for."""
+        return read_architecture(self.config, name=self.name)
+
+
+@dataclass(frozen=True)
+class HeadEntry:
+    """One published drafter head (EAGLE, EAGLE-3, Medusa) of the catalog."""
+
+    name: str
+    aliases: tuple[str, ...]
+    method: Literal["eagle", "eagle3", "medusa"]
+    targets: tuple[str, ...]
+    trained_context: int | None  # tokens of the training sequences; None where not published
+    source: str
+    date: str
+    fidelity: Literal["checked", "recalled"]
+    config: Mapping[str, Any]
+
+    @functools.cached_property
+    def architecture(self) -> Architecture:
+        """The head's architecture, read when it is asked for."""
+        return read_architecture(self.config, name=self.name)
+
+
+@functools.lru_cache(maxsize=None)
+def _family(stem: str) -> tuple[tuple[ModelEntry, ...], tuple[HeadEntry, ...]]:
+    text = files("profiler.catalog").joinpath("models", f"{stem}.yaml").read_text(encoding="utf-8")
+    loaded = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+    models = tuple(
+        ModelEntry(
+            name=e["name"], aliases=tuple(e["aliases"]), tokenizer=e["tokenizer"], published_parameters=e["parameters"],
+            usual_drafter=e.get("usual_drafter", False), source=e["source"], date=str(e["date"]), fidelity=e["fidelity"],
+            config=e["config"],
+        )
+        for e in loaded["models"]
+    )  # fmt: skip
+    heads = tuple(
+        HeadEntry(
+            name=e["name"], aliases=tuple(e.get("aliases", ())), method=e["method"], targets=tuple(e["targets"]),
+            trained_context=e["trained_context"], source=e["source"], date=str(e["date"]), fidelity=e["fidelity"],
+            config=e["config"],
+        )
+        for e in loaded.get("heads", ())
+    )  # fmt: skip
+    return models, heads
+
+
+def models() -> tuple[ModelEntry, ...]:
+    """Every model of the catalog, family by family."""
+    return tuple(entry for stem in _FAMILIES for entry in _family(stem)[0])
+
+
+def heads() -> tuple[HeadEntry, ...]:
+    """Every drafter head of the catalog, family by family."""
+    return tuple(entry for stem in _FAMILIES for entry in _family(stem)[1])
+
+
+def families_of(name: str) -> Iterator[str]:
+    """The files that may hold `name`: those whose part of a name it contains, else all."""
+    key = match_key(name)
+    likely = [stem for stem, parts in _FAMILIES.items() if any(part in key for part in parts)]
+    yield from likely or _FAMILIES
+
+
+def _keys(name: str) -> tuple[str, str]:
+    return match_key(name), match_key(name.rsplit("/", 1)[-1])
+
+
+def find_entry(name: str) -> ModelEntry | HeadEntry | None:
+    """The entry of that name or alias, with or without its organisation; None where the catalog has none."""
+    whole, bare = _keys(name)
+    for stem in families_of(name):
+        for entry in (e for group in _family(stem) for e in group):
+            for known in (entry.name, *entry.aliases):
+                known_whole, known_bare = _keys(known)
+                if whole == known_whole or ("/" not in name and bare == known_bare):
+                    return entry
+    return None
+
+
+def find_model(name: str, *, field: str = "deployment.target") -> Architecture:
+    """The architecture of a model or drafter head of the catalog.
+
+    Raises UnknownNameError with the nearest known names.
+    """
+    entry = find_entry(name)
+    if entry is None:
+        known = [e.name for e in (*models(), *heads())]
+        raise unknown_name(
+            "model", name, known, field=field,
+            remedy="`specworth catalog` lists all; for any other give its config.json (a file, a folder, or an object with "
+            "name and config)",
+        )  # fmt: skip
+    return entry.architecture
+
+
+def load_model(name_or_path: str, *, quantization: str | None = None, field: str = "deployment.target") -> Architecture:
+    """The architecture of a catalog name, or of a local config.json (a file, or a folder that holds one).
+
+    A `hf_quant_config.json` beside a config is read with it. Raises UnknownNameError or ArchitectureError.
+    """
+    path = Path(name_or_path).expanduser()
+    if path.is_dir():
+        for name in ("config.json", "params.json"):
+            if (path / name).is_file():
+                return _read_local(path / name, quantization=quantization, field=field)
+        raise ArchitectureError(
+            f"The folder {name_or_path} holds no config", expected="config.json or params.json in it", field=field
+        )
+    if path.is_file():
+        return _read_local(path, quantization=quantization, field=field)
+    if quantization is None:
+        return find_model(name_or_path, field=field)
+    find_model(name_or_path, field=field)
+    entry = find_entry(name_or_path)
+    assert entry is not None  # find_model would have raised
+    return read_architecture(entry.config, name=entry.name, quantization=quantization)
+
+
+def _read_json(path: Path, *, field: str) -> Mapping[str, Any]:
+    try:
+        loaded = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise ArchitectureError(
+            f"{path} cannot be read as JSON", expected="a Hugging Face config.json", got=str(error), field=field
+        ) from error
+    if not isinstance(loaded, dict):
+        raise ArchitectureError(
+            f"{path} is no model config", expected="a JSON object", got=f"a {type(loaded).__name__}", field=field
+        )
+    return loaded
+
+
+def _read_local(path: Path, *, quantization: str | None, field: str) -> Architecture:
+    beside = path.parent / "hf_quant_config.json"
+    name = path.parent.name if path.stem in ("config", "params") and path.parent.name else path.stem
+    return read_architecture(
+        _read_json(path, field=field), name=name, quantization=quantization,
+        hf_quant_config=_read_json(beside, field=field) if beside.is_file() else None,
+    )  # fmt: skip

@@ -1,0 +1,215 @@
+"""What one decode step moves and computes, row by row: the physics that the step-cost model prices.
+
+Facts of architecture and GPU become bytes, FLOPs and counts of one rank under tensor parallelism; nothing here is
+fitted. Rows of many candidates, k and concurrencies concatenate into one table that is priced in one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from models.estimate import Floats
+from models.step_cost.coverage import coverage_gaps
+from profiler.architecture import Architecture
+from profiler.deployment import Deployment, Speculation
+from profiler.errors import DeploymentError
+
+BASELINE = "baseline"
+
+
+@dataclass(frozen=True, slots=True)
+class StepCostInputs:
+    """Equal-length arrays, one row per (candidate, concurrency); bytes and FLOPs are those of one GPU of the group.
+
+    `base_*` is the target's pass without speculation over one token a sequence, `step_*` its pass over drafted and
+    bonus tokens, `draft_*` one drafter pass over one token a sequence, `draft_first_flops` its first pass, which also
+    takes in the tokens of the step before.
+    """
+
+    method: NDArray[np.str_]  # "baseline" or one of profiler.deployment.METHODS
+    concurrency: Floats
+    num_speculative_tokens: Floats
+    draft_share: Floats
+    layers: Floats
+    base_weight_bytes: Floats
+    step_weight_bytes: Floats
+    kv_bytes: Floats
+    base_flops: Floats
+    step_flops: Floats
+    peak_flops_per_s: Floats
+    bandwidth_bytes_per_s: Floats
+    draft_passes: Floats
+    draft_layers: Floats
+    draft_weight_bytes: Floats
+    draft_kv_bytes: Floats
+    draft_flops: Floats
+    draft_first_flops: Floats
+    draft_peak_flops_per_s: Floats
+    prefill_flops: Floats  # one request's uncached prompt
+    draft_prefill_flops: Floats
+    base_reduce_bytes: Floats  # over the interconnect, all all-reduces of a pass together; 0 without tensor parallelism
+    step_reduce_bytes: Floats
+    prefill_reduce_bytes: Floats
+    reduces: Floats  # all-reduces of one target pass
+    interconnect_bytes_per_s: Floats  # nan where unknown
+    eager: NDArray[np.bool_]
+    gaps: NDArray[np.int64]  # bits of models.step_cost.coverage.GAPS: what no measurement covers
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return int(self.method.shape[0])
+
+    @classmethod
+    def concatenate(cls, tables: Sequence[StepCostInputs]) -> StepCostInputs:
+        """Join the rows of several tables into one, so that they are priced in one call."""
+        return cls(*(np.concatenate([getattr(table, field.name) for table in tables]) for field in fields(cls)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Drafter:
+    """One drafter pass as functions of tokens; zero everywhere for methods without weights."""
+
+    passes_per_draft_token: float
+    layers: float
+    weight_bytes: Floats
+    kv_bytes: Floats
+    flops: Floats
+    prefill_flops: Floats
+    peak: float
+
+
+def step_cost_inputs(
+    deployment: Deployment,
+    speculation: Speculation | None,
+    *,
+    concurrency: ArrayLike,
+    context_tokens: ArrayLike,
+    prefill_tokens: ArrayLike,
+    cached_tokens: ArrayLike = 0.0,
+    num_speculative_tokens: ArrayLike | None = None,
+    draft_share: ArrayLike = 1.0,
+) -> StepCostInputs:
+    """The physics of one deployment and drafter over arrays of traffic; all arguments broadcast to one length.
+
+    concurrency: running sequences b. context_tokens: mean tokens a sequence attends to while decoding. prefill_tokens:
+    tokens of a prompt that are computed (not found in the prefix cache), cached_tokens those that are found.
+    num_speculative_tokens: k, the speculation's own where left out; 0 is a schedule's tier that does not draft.
+    draft_share: m, the share of decode steps that draft. Raises DeploymentError for fp8 on a GPU without fp8 units.
+    """
+    k_given = 0 if speculation is None else speculation.num_speculative_tokens
+    columns = np.broadcast_arrays(
+        np.atleast_1d(np.asarray(concurrency, dtype=np.float64)),
+        np.asarray(context_tokens, dtype=np.float64),
+        np.asarray(prefill_tokens, dtype=np.float64),
+        np.asarray(cached_tokens, dtype=np.float64),
+        np.asarray(k_given if num_speculative_tokens is None else num_speculative_tokens, dtype=np.float64),
+        np.asarray(draft_share, dtype=np.float64),
+    )
+    b, context, prompt, cached, k, m = columns
+    if speculation is None:
+        k, m = np.zeros_like(b), np.zeros_like(b)
+    ranks = deployment.tensor_parallel_size
+    target, gpu = deployment.target, deployment.gpu
+    tokens = b * (1.0 + m * k)
+    per_token = target.flops_per_token(context) / ranks
+    drafter = _drafter(deployment, speculation, b=b, context=context, prompt=prompt, cached=cached)
+    # Two all-reduces a layer (after attention and after the MLP), as a ring: 2 (r - 1) / r of the message a rank.
+    per_reduced_token = 2.0 * target.num_layers * target.hidden_size * 2.0 * 2.0 * (ranks - 1) / ranks
+
+    def full(value: float) -> Floats:
+        return np.full(b.shape, value, dtype=np.float64)
+
+    return StepCostInputs(
+        method=np.full(b.shape, BASELINE if speculation is None else speculation.method, dtype="<U16"),
+        concurrency=b,
+        num_speculative_tokens=k,
+        draft_share=m,
+        layers=full(target.num_layers),
+        base_weight_bytes=target.decode_weight_bytes(b) / ranks,
+        step_weight_bytes=target.decode_weight_bytes(tokens) / ranks,
+        kv_bytes=b * target.kv_read_bytes(context, deployment.kv_cache_dtype) / _kv_split(target, ranks),
+        base_flops=b * per_token,
+        step_flops=tokens * per_token,
+        peak_flops_per_s=full(_peak(deployment, target)),
+        bandwidth_bytes_per_s=full(gpu.bandwidth_bytes_per_s),
+        draft_passes=m * k * drafter.passes_per_draft_token,
+        draft_layers=full(drafter.layers),
+        draft_weight_bytes=drafter.weight_bytes,
+        draft_kv_bytes=drafter.kv_bytes,
+        draft_flops=b * drafter.flops,
+        draft_first_flops=tokens * drafter.flops,
+        draft_peak_flops_per_s=full(drafter.peak),
+        prefill_flops=prompt * target.flops_per_token(cached + prompt / 2.0) / ranks,
+        draft_prefill_flops=drafter.prefill_flops,
+        base_reduce_bytes=b * per_reduced_token,
+        step_reduce_bytes=tokens * per_reduced_token,
+        prefill_reduce_bytes=prompt * per_reduced_token,
+        reduces=full(2.0 * target.num_layers if ranks > 1 else 0.0),
+        interconnect_bytes_per_s=full(gpu.interconnect_bytes_per_s or np.nan),
+        eager=np.full(b.shape, deployment.enforce_eager, dtype=np.bool_),
+        gaps=np.full(b.shape, coverage_gaps(deployment, speculation), dtype=np.int64),
+    )
+
+
+def _kv_split(architecture: Architecture, ranks: int) -> int:
+    """Over how many ranks the KV cache divides: not at all for MLA, at most by the KV heads (they are replicated)."""
+    return 1 if architecture.is_mla else min(ranks, max(architecture.num_kv_heads, 1))
+
+
+def _peak(deployment: Deployment, architecture: Architecture) -> float:
+    """Peak rate of the main matrix products of one model on one GPU."""
+    gpu = deployment.gpu
+    if architecture.compute_dtype != "fp8":
+        return gpu.bf16_flops_per_s
+    # Without fp8 units vLLM runs fp8 weights through 16-bit products (Marlin): the bf16 rate holds.
+    return gpu.fp8_flops_per_s or gpu.bf16_flops_per_s
+
+
+def _drafter(
+    deployment: Deployment, speculation: Speculation | None, *, b: Floats, context: Floats, prompt: Floats, cached: Floats
+) -> _Drafter:
+    """What one pass of the drafter moves and computes; MTP layers without an architecture come from the target."""
+    ranks, target = deployment.tensor_parallel_size, deployment.target
+    zero = np.zeros_like(b)
+    peak = _peak(deployment, target)
+    if speculation is None or speculation.method in ("ngram", "suffix"):
+        return _Drafter(0.0, 0.0, zero, zero, zero, zero, peak)
+    # Medusa's heads all run in one go on the last hidden state.
+    passes = 1.0 / speculation.num_speculative_tokens if speculation.method == "medusa" else 1.0
+    draft = speculation.draft
+    if draft is not None:
+        return _Drafter(
+            passes_per_draft_token=passes,
+            layers=float(draft.num_layers),
+            weight_bytes=draft.decode_weight_bytes(b) / ranks,
+            kv_bytes=b * draft.kv_read_bytes(context, deployment.kv_cache_dtype) / _kv_split(draft, ranks),
+            flops=draft.flops_per_token(context) / ranks,
+            prefill_flops=prompt * draft.flops_per_token(cached + prompt / 2.0) / ranks,
+            peak=_peak(deployment, draft),
+        )
+    if speculation.method == "mtp" and target.mtp_layers:
+        head = target.hidden_size * (target.vocab_size or 0)
+        per_layer = target.mtp_parameters / target.mtp_layers
+        size = target.mtp_weight_bytes / target.mtp_layers + 2.0 * head
+        share = target.active_parameters / max(target.parameters, 1)  # its experts are chosen as the target's are
+        flops = 2.0 * (per_layer * share + head) / ranks
+        cache = target.kv_read_bytes(context, deployment.kv_cache_dtype) / max(target.num_layers, 1)
+        return _Drafter(
+            passes_per_draft_token=passes,
+            layers=1.0,
+            weight_bytes=zero + size / ranks,
+            kv_bytes=b * cache / _kv_split(target, ranks),
+            flops=zero + flops,
+            prefill_flops=prompt * flops,
+            peak=peak,
+        )
+    raise DeploymentError(
+        f"The method {speculation.method} needs a drafter",
+        expected="the drafter's architecture, or a target with multi-token-prediction layers for mtp",
+        got="none",
+        field="deployment.speculation.draft",
+    )

@@ -1,7 +1,7 @@
 """What can this accelerator do: memory, bandwidth and dense rates, from the catalog or from a user's own numbers.
 
-The numbers are datasheets' (dense, converted where a datasheet prints the sparse rate) and, for memory, what a driver was
-seen to show. A name that the catalog lacks is refused, and so are numbers that no accelerator has.
+The numbers are datasheets' (dense, converted where a datasheet prints the sparse rate) and, for memory, what a driver
+was seen to show. A name that the catalog lacks is refused, and so are numbers that no accelerator has.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from profiler.errors import DeploymentError, UnknownNameError
 
 GIB = 2**30
 
-# Ranges outside of which a number is a slip of unit, not an accelerator: from below a T4 (2018) to several times a B300.
+# Ranges outside of which a number is a slip of unit, not an accelerator: from below a T4 to several times a B300.
 _PLAUSIBLE = {
     "memory_gib": (1.0, 2048.0),
     "bandwidth_gb_per_s": (50.0, 100_000.0),
@@ -43,7 +43,7 @@ class GpuEntry:
 @functools.lru_cache(maxsize=1)
 def _catalog() -> dict[str, Any]:
     text = files("profiler.catalog").joinpath("gpus.yaml").read_text(encoding="utf-8")
-    loaded: dict[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+    loaded: dict[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     return loaded
 
 
@@ -63,9 +63,12 @@ def _entry(fields: dict[str, Any]) -> GpuEntry:
         interconnect_bytes_per_s=fields["interconnect_bytes_per_s"],
     )
     return GpuEntry(
-        gpu=gpu, aliases=tuple(fields["aliases"]), memory_basis=fields["memory_basis"], source=fields["source"],
+        gpu=gpu,
+        aliases=tuple(fields["aliases"]),
+        memory_basis=fields["memory_basis"],
+        source=fields["source"],
         date=str(fields["date"]),
-    )  # fmt: skip
+    )
 
 
 @functools.lru_cache(maxsize=1)
@@ -88,19 +91,30 @@ def find_gpu(name: str, *, field: str = "deployment.gpu") -> Gpu:
     for ambiguous, variants in _catalog()["ambiguous"].items():
         if match_key(ambiguous) == match_key(name) or match_key(f"NVIDIA {ambiguous}") == match_key(name):
             raise UnknownNameError(
-                f"GPU {name!r} comes in several sizes", expected="one of " + ", ".join(variants), got=repr(name), field=field
+                f"GPU {name!r} comes in several sizes",
+                expected="one of " + ", ".join(variants),
+                got=repr(name),
+                field=field,
             )
     raise unknown_name(
-        "GPU", name, [entry.gpu.name for entry in gpus()], field=field,
-        remedy="`specworth catalog` lists all; give an object with name, memory_gib, bandwidth_gb_per_s and bf16_tflops "
-        "for one of your own",
-    )  # fmt: skip
+        "GPU",
+        name,
+        [entry.gpu.name for entry in gpus()],
+        field=field,
+        remedy="`specworth catalog` lists all; for another give an object with name, memory_gib, bandwidth_gb_per_s and "
+        "bf16_tflops",
+    )
 
 
 def gpu_from_numbers(
-    *, name: str, memory_gib: float, bandwidth_gb_per_s: float, bf16_tflops: float, fp8_tflops: float | None = None,
+    *,
+    name: str,
+    memory_gib: float,
+    bandwidth_gb_per_s: float,
+    bf16_tflops: float,
+    fp8_tflops: float | None = None,
     field: str = "deployment.gpu",
-) -> Gpu:  # fmt: skip
+) -> Gpu:
     """An accelerator of the user's own: memory in GiB, bandwidth in GB/s (10^9), dense rates in TFLOP/s (10^12).
 
     Raises DeploymentError, naming the number, where it is no number or one that no accelerator has.
@@ -112,10 +126,15 @@ def gpu_from_numbers(
         low, high = _PLAUSIBLE[key]
         if not (isinstance(value, int | float) and math.isfinite(value) and low <= value <= high):
             raise DeploymentError(
-                f"The GPU {name!r} cannot have this {key}", expected=f"a number from {low:g} to {high:g}", got=repr(value),
+                f"The GPU {name!r} cannot have this {key}",
+                expected=f"a number from {low:g} to {high:g}",
+                got=repr(value),
                 field=f"{field}.{key}",
-            )  # fmt: skip
+            )
     return Gpu(
-        name=name, memory_bytes=round(memory_gib * GIB), bandwidth_bytes_per_s=bandwidth_gb_per_s * 1e9,
-        bf16_flops_per_s=bf16_tflops * 1e12, fp8_flops_per_s=None if fp8_tflops is None else fp8_tflops * 1e12,
-    )  # fmt: skip
+        name=name,
+        memory_bytes=round(memory_gib * GIB),
+        bandwidth_bytes_per_s=bandwidth_gb_per_s * 1e9,
+        bf16_flops_per_s=bf16_tflops * 1e12,
+        fp8_flops_per_s=None if fp8_tflops is None else fp8_tflops * 1e12,
+    )

@@ -1,14 +1,14 @@
 """Which architecture does this model name stand for, and where do its numbers come from?
 
-Each file of `models/` holds one family:
+Each file of `families/` holds one family:
 
     models:  name, aliases, tokenizer (names that share one are drafted for each other), parameters (as published, where
              `source` says), date of publication, fidelity, config (the fields of the config.json that decide sizes),
              usual_drafter (commonly used as a draft model)
     heads:   name, method, targets, trained_context (tokens; null where not published), source, date, fidelity, config
 
-fidelity: `checked` against a stored copy of the published config; `recalled`: typed from knowledge of it, and held by the
-published parameter count alone. Only the file that a name points to is parsed, so that a look-up stays quick.
+fidelity: `checked` against a stored copy of the published config; `recalled`: typed from knowledge of it, and held by
+the published parameter count alone. Only the file that a name points to is parsed, so that a look-up stays quick.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from profiler.architecture import Architecture, read_architecture
 from profiler.catalog.names import match_key, unknown_name
 from profiler.errors import ArchitectureError
 
-# File of models/ -> parts of the names that it may hold. A name that fits no part is sought in all of them.
+# File of families/ -> parts of the names that it may hold. A name that fits no part is sought in all of them.
 _FAMILIES: dict[str, tuple[str, ...]] = {
     "llama": ("llama",),
     "qwen": ("qwen",),
@@ -74,26 +74,38 @@ class HeadEntry:
         return read_architecture(self.config, name=self.name)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _family(stem: str) -> tuple[tuple[ModelEntry, ...], tuple[HeadEntry, ...]]:
-    text = files("profiler.catalog").joinpath("models", f"{stem}.yaml").read_text(encoding="utf-8")
-    loaded = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+    text = files("profiler.catalog").joinpath("families", f"{stem}.yaml").read_text(encoding="utf-8")
+    loaded = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     models = tuple(
         ModelEntry(
-            name=e["name"], aliases=tuple(e["aliases"]), tokenizer=e["tokenizer"], published_parameters=e["parameters"],
-            usual_drafter=e.get("usual_drafter", False), source=e["source"], date=str(e["date"]), fidelity=e["fidelity"],
+            name=e["name"],
+            aliases=tuple(e["aliases"]),
+            tokenizer=e["tokenizer"],
+            published_parameters=e["parameters"],
+            usual_drafter=e.get("usual_drafter", False),
+            source=e["source"],
+            date=str(e["date"]),
+            fidelity=e["fidelity"],
             config=e["config"],
         )
         for e in loaded["models"]
-    )  # fmt: skip
+    )
     heads = tuple(
         HeadEntry(
-            name=e["name"], aliases=tuple(e.get("aliases", ())), method=e["method"], targets=tuple(e["targets"]),
-            trained_context=e["trained_context"], source=e["source"], date=str(e["date"]), fidelity=e["fidelity"],
+            name=e["name"],
+            aliases=tuple(e.get("aliases", ())),
+            method=e["method"],
+            targets=tuple(e["targets"]),
+            trained_context=e["trained_context"],
+            source=e["source"],
+            date=str(e["date"]),
+            fidelity=e["fidelity"],
             config=e["config"],
         )
         for e in loaded.get("heads", ())
-    )  # fmt: skip
+    )
     return models, heads
 
 
@@ -139,10 +151,13 @@ def find_model(name: str, *, field: str = "deployment.target") -> Architecture:
     if entry is None:
         known = [e.name for e in (*models(), *heads())]
         raise unknown_name(
-            "model", name, known, field=field,
-            remedy="`specworth catalog` lists all; for any other give its config.json (a file, a folder, or an object with "
-            "name and config)",
-        )  # fmt: skip
+            "model",
+            name,
+            known,
+            field=field,
+            remedy="`specworth catalog` lists all; for any other give its config.json (a file, a folder, or an object "
+            "with name and config)",
+        )
     return entry.architecture
 
 
@@ -187,6 +202,8 @@ def _read_local(path: Path, *, quantization: str | None, field: str) -> Architec
     beside = path.parent / "hf_quant_config.json"
     name = path.parent.name if path.stem in ("config", "params") and path.parent.name else path.stem
     return read_architecture(
-        _read_json(path, field=field), name=name, quantization=quantization,
+        _read_json(path, field=field),
+        name=name,
+        quantization=quantization,
         hf_quant_config=_read_json(beside, field=field) if beside.is_file() else None,
-    )  # fmt: skip
+    )

@@ -34,5 +34,6 @@ def unknown_name(kind: str, name: str, known: Iterable[str], *, field: str, reme
     return UnknownNameError(
         f"Unknown {kind} {name!r}",
         expected=("one of the catalog; nearest: " + ", ".join(near)) if near else "a name of the catalog",
-        remedy=remedy, field=field,
-    )  # fmt: skip
+        remedy=remedy,
+        field=field,
+    )

@@ -1,9 +1,0 @@
-"""What is known by name: models, drafter heads and accelerators, each with source and date."""
-
-from profiler.catalog.gpus import GpuEntry, find_gpu, gpu_from_numbers, gpus
-from profiler.catalog.models import HeadEntry, ModelEntry, find_model, heads, load_model, models
-
-__all__ = [
-    "GpuEntry", "HeadEntry", "ModelEntry", "find_gpu", "find_model", "gpu_from_numbers", "gpus", "heads", "load_model",
-    "models",
-]  # fmt: skip

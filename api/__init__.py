@@ -1,0 +1,1 @@
+"""How to ask: the HTTP service and the `specworth` command line, two edges of the same `advisor.advise`."""

@@ -1,0 +1,198 @@
+"""How an error is told over HTTP: RFC 9457 problem details, always, with what was expected and what came.
+
+`detail` is the whole message as one line; `errors` has one entry for each thing wrong, with `field` (a dotted path into
+the request body, empty for the body as a whole), `expected` and `got`. Values from the request are shortened, and stand
+there as Python writes them; nothing of the machine (paths, tracebacks) is ever told: an unexpected failure gets a
+number under which the log has the rest.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from profiler.errors import InputError, PromptsError, SpecworthError, UnknownNameError
+
+MEDIA_TYPE = "application/problem+json"
+_MOST_ERRORS = 20  # entries in one answer; more are counted, not listed
+_MOST_CHARACTERS = 120  # of a value that is shown back
+
+logger = logging.getLogger("specworth")
+
+
+class FieldError(BaseModel):
+    """One thing wrong with the request."""
+
+    model_config = ConfigDict(frozen=True)
+
+    field: str = Field(description="Dotted path into the request body; empty for the body as a whole")
+    expected: str
+    got: str
+    remedy: str | None = Field(default=None, description="What to do next, where something can be said")
+
+
+class Problem(BaseModel):
+    """RFC 9457 problem details."""
+
+    model_config = ConfigDict(frozen=True)
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: list[FieldError]
+
+
+@dataclass(frozen=True)
+class ProblemError(Exception):
+    """A request that is answered with a problem; raised by the readers of bodies and by routes."""
+
+    status: int
+    kind: str
+    title: str
+    detail: str
+    errors: Sequence[FieldError] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def response(self) -> Response:
+        """The HTTP answer."""
+        problem = {
+            "type": f"urn:problem-type:specworth:{self.kind}",
+            "title": self.title,
+            "status": self.status,
+            "detail": self.detail,
+            "errors": [error.model_dump(exclude_none=True) for error in self.errors[:_MOST_ERRORS]],
+        }
+        return Response(orjson.dumps(problem), self.status, dict(self.headers), MEDIA_TYPE)
+
+
+def shown(value: object) -> str:
+    """A value from a request, on one line, printable and short."""
+    if isinstance(value, str):
+        value = value[: 2 * _MOST_CHARACTERS]
+    elif isinstance(value, (dict, list, tuple)) and len(value) > 8:
+        return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)} entries"
+    try:
+        text = ascii(value) if isinstance(value, str) and not value.isprintable() else repr(value)
+    except RecursionError:
+        return "a deeply nested value"
+    return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 3] + "..."
+
+
+def path_of(location: Sequence[int | str]) -> str:
+    """`("deployment", "gpu")` as deployment.gpu, list positions in brackets.
+
+    Branches of a union stand in pydantic's locations under names that no request has (`dict[str,any]`); they are left out.
+    """
+    path = ""
+    for step in location:
+        if isinstance(step, int):
+            path += f"[{step}]"
+        elif re.fullmatch(r"[^\[\]()]{1,80}", step):
+            path += f".{step}" if path else step
+    return path
+
+
+# Our own validators write "what: expected ..., got ..."; the parts are members of their own here.
+_EXPECTED_GOT = re.compile(r"(?:(?P<what>.*): )?expected (?P<expected>.+?)[,;] got (?P<got>[^;]+)(?:; (?P<remedy>.+))?", re.S)
+
+
+def _field_error(error: Mapping[str, Any]) -> FieldError:
+    field_path = path_of(error["loc"])
+    message = str(error["msg"]).removeprefix("Value error, ")
+    if error["type"] == "missing":
+        return FieldError(field=field_path, expected="a value: this field is required", got="nothing")
+    parts = _EXPECTED_GOT.fullmatch(message)
+    if parts:
+        return FieldError(field=field_path, expected=parts["expected"], got=parts["got"], remedy=parts["remedy"])
+    return FieldError(field=field_path, expected=message, got=shown(error.get("input")))
+
+
+def field_errors(error: ValidationError | RequestValidationError) -> list[FieldError]:
+    """Pydantic's findings in our form, in their order, each once."""
+    raw = (
+        error.errors()
+        if isinstance(error, RequestValidationError)
+        else error.errors(include_url=False, include_context=False)
+    )
+    return list(dict.fromkeys(_field_error(one) for one in raw))
+
+
+def invalid_request(error: ValidationError | RequestValidationError) -> ProblemError:
+    """A body that is JSON but no valid request."""
+    errors = field_errors(error)
+    lines = [f"{one.field or 'body'}: expected {one.expected}; got {one.got}" for one in errors[:3]]
+    more = f" (and {len(errors) - 3} more)" if len(errors) > 3 else ""
+    return ProblemError(422, "invalid-request", "The request cannot be used", " | ".join(lines) + more, errors)
+
+
+def from_error(error: SpecworthError) -> ProblemError:
+    """One of our own errors: 422 where the user can mend it, 500 where it is our fault."""
+    if not isinstance(error, InputError):
+        return ProblemError(500, "internal", "The service is damaged", error.line())
+    kind, title = "unusable", "The request cannot be answered as asked"
+    if isinstance(error, UnknownNameError):
+        kind, title = "unknown-name", "A name is not known"
+    elif isinstance(error, PromptsError):
+        kind, title = "no-prompts", "No prompts can be read"
+    one = FieldError(
+        field=error.field or "", expected=error.expected or error.what, got=error.got or "see detail", remedy=error.remedy
+    )
+    return ProblemError(422, kind, title, error.line(), [one])
+
+
+def unexpected(error: Exception) -> ProblemError:
+    """A failure that nobody foresaw: logged under a number, told without its inside."""
+    number = uuid.uuid4().hex[:12]
+    logger.error("unexpected failure %s", number, exc_info=error)
+    return ProblemError(
+        500, "internal", "The service failed", f"an unexpected failure; the service's log has it under {number}"
+    )
+
+
+_TITLES = {404: "No such resource", 405: "Method not allowed here"}
+
+
+def install(app: FastAPI) -> None:
+    """Have `app` answer every error with problem details."""
+
+    async def _problem(_: Request, error: Exception) -> Response:
+        assert isinstance(error, ProblemError)
+        return error.response()
+
+    async def _http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        title = _TITLES.get(error.status_code, HTTPStatus(error.status_code).phrase)
+        detail = f"{request.method} {shown(request.url.path)[1:-1]}: {str(error.detail).lower()}; see /docs"
+        problem = ProblemError(error.status_code, "http", title, detail, headers=error.headers or {})
+        return problem.response()
+
+    async def _validation(_: Request, error: Exception) -> Response:
+        assert isinstance(error, (ValidationError, RequestValidationError))
+        return invalid_request(error).response()
+
+    async def _ours(_: Request, error: Exception) -> Response:
+        assert isinstance(error, SpecworthError)
+        return from_error(error).response()
+
+    async def _unexpected(_: Request, error: Exception) -> Response:
+        return unexpected(error).response()
+
+    app.add_exception_handler(ProblemError, _problem)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(RequestValidationError, _validation)
+    app.add_exception_handler(ValidationError, _validation)
+    app.add_exception_handler(SpecworthError, _ours)
+    app.add_exception_handler(Exception, _unexpected)

@@ -1,0 +1,103 @@
+"""What routes ask the application for: its settings, its worker thread, and the request's body as one JSON object."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+
+from api.body import BodyTooLargeError, NotJsonError, collect, read_object
+from api.problems import FieldError, ProblemError, from_error, shown
+from api.settings import Settings
+from api.worker import Worker
+from profiler.errors import InputError
+
+
+def _settings(request: Request) -> Settings:
+    settings: Settings = request.app.state.settings
+    return settings
+
+
+def _worker(request: Request) -> Worker:
+    worker: Worker = request.app.state.worker
+    return worker
+
+
+SettingsDep = Annotated[Settings, Depends(_settings)]
+WorkerDep = Annotated[Worker, Depends(_worker)]
+
+_JSON = re.compile(r"application/([\w.+-]+\+)?json", re.ASCII | re.IGNORECASE)
+
+
+def _one(status: int, kind: str, title: str, what: str, expected: str, got: str) -> ProblemError:
+    detail = f"{what}; expected {expected}; got {got}"
+    return ProblemError(status, kind, title, detail, [FieldError(field="", expected=expected, got=got)])
+
+
+def _check_headers(request: Request) -> None:
+    """Refuse what is not JSON in UTF-8 by its own account, before any of it is read."""
+    media_type, _, parameters = request.headers.get("content-type", "").partition(";")
+    if not _JSON.fullmatch(media_type.strip()):
+        got = shown(media_type.strip())[1:-1] or "no Content-Type"
+        raise _one(415, "media-type", "Unsupported media type", "the body is not JSON", "application/json", got)
+    charset = re.search(r"charset\s*=\s*\"?([^\s\";]+)", parameters, re.IGNORECASE)
+    if charset and charset[1].lower() not in ("utf-8", "utf8", "us-ascii"):
+        got = shown(charset[1])[1:-1]
+        raise _one(415, "media-type", "Unsupported charset", "JSON is exchanged in UTF-8", "charset=utf-8", got)
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("", "identity"):
+        got = shown(encoding)[1:-1]
+        raise _one(415, "media-type", "Unsupported encoding", "bodies are taken as they are", "no Content-Encoding", got)
+
+
+def _too_large(limit: int, declared: str | None) -> ProblemError:
+    got = f"{int(declared):,} bytes" if declared and declared.isdigit() and len(declared) < 20 else "more than that"
+    expected = f"at most {limit:,} bytes ({limit / 2**20:g} MiB)"
+    what = "the body is too large (send a sample of the prompts: a few hundred say as much)"
+    return _one(413, "body-too-large", "The body is too large", what, expected, got)
+
+
+async def read_body(request: Request, settings: SettingsDep) -> bytes:
+    """The request's body within the limits of size and time, or a 408, 413 or 415 problem."""
+    _check_headers(request)
+    limit = int(settings.max_body_bytes)
+    declared = request.headers.get("content-length")
+    asks_first = request.headers.get("expect", "").lower() == "100-continue"
+    if asks_first and declared and declared.isdigit() and int(declared[:20]) > limit:
+        raise _too_large(limit, declared)  # such a client waits for our word, so nothing is under way
+    try:
+        async with asyncio.timeout(settings.body_timeout_s):
+            return await collect(request.stream(), limit=limit)
+    except BodyTooLargeError:
+        raise _too_large(limit, declared) from None
+    except TimeoutError:
+        expected = f"all of it within {settings.body_timeout_s:g} seconds"
+        raise _one(408, "timeout", "The body came too slowly", "the body did not arrive", expected, "less") from None
+
+
+def parse_object(body: bytes, settings: Settings) -> dict[str, Any]:
+    """The JSON object in a body (to be called in the worker thread); 400 for what is no JSON, else 422."""
+    try:
+        value = read_object(body, max_depth=settings.max_json_depth)
+    except NotJsonError as error:
+        problem = from_error(error)
+        raise ProblemError(400, "not-json", "The body is not JSON", problem.detail, problem.errors) from None
+    except InputError as error:
+        problem = from_error(error)
+        raise ProblemError(422, "invalid-request", "The request cannot be used", problem.detail, problem.errors) from None
+    prompts = value.get("prompts")
+    if isinstance(prompts, list) and len(prompts) > settings.max_prompts:
+        one = FieldError(
+            field="prompts",
+            expected=f"at most {settings.max_prompts:,} prompts",
+            got=f"{len(prompts):,}",
+            remedy="send a random sample: a few hundred prompts say as much",
+        )
+        detail = f"too many prompts; expected {one.expected}; got {one.got}; {one.remedy}"
+        raise ProblemError(422, "too-many-prompts", "Too many prompts", detail, [one])
+    return value
+
+
+BodyDep = Annotated[bytes, Depends(read_body)]

@@ -1,0 +1,70 @@
+"""What an operator may set about the service, all of it, by environment variables named SPECWORTH_*.
+
+Built once, by whoever starts the service, and passed on; nothing else reads the environment. A value that cannot be
+used is refused with the variable's name and the value. A SPECWORTH_ variable that is no setting is told at the start of
+the service, since a typing mistake would otherwise be a silent default.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import ByteSize, Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from profiler.errors import InputError
+
+PREFIX = "SPECWORTH_"
+
+
+class Settings(BaseSettings):
+    """The service's settings; each field `x` is the variable SPECWORTH_X."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
+
+    host: str = Field("127.0.0.1", min_length=1, description="address to listen on; the default is this machine alone")
+    port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0 takes a free one")
+    max_body_bytes: Annotated[ByteSize, Field(ge=1024)] = Field(
+        ByteSize(32 * 2**20), description="largest request body, in bytes or written like 32MiB"
+    )
+    max_prompts: int = Field(10_000, ge=1, description="most prompts in one request")
+    max_json_depth: int = Field(64, ge=8, le=500, description="deepest nesting of a request body")
+    body_timeout_s: float = Field(60.0, gt=0, le=3600, description="seconds in which a body must have arrived")
+    max_waiting: int = Field(64, ge=1, description="requests that may wait for the one worker thread before a 503")
+
+
+def load_settings(**overrides: str | int | None) -> Settings:
+    """Read the settings from the environment; `overrides` that are not None come before it.
+
+    Raises InputError naming the variable, what was expected and the value that was found.
+    """
+    given = {name: value for name, value in overrides.items() if value is not None}
+    try:
+        return Settings(**given)  # type: ignore[arg-type]  # pydantic checks and converts them
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = str(first["loc"][0]).lower() if first["loc"] else "?"
+        label = f"--{name}" if name in given else PREFIX + name.upper()
+        known = Settings.model_fields.get(name)
+        raise InputError(
+            f"the setting {label} cannot be used",
+            expected=f"{known.description if known else 'a setting'} ({first['msg'][0].lower()}{first['msg'][1:]})",
+            got=repr(str(first["input"])[:80]),
+            field=label,
+        ) from None
+
+
+def unknown_settings(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Names of SPECWORTH_ variables that are no setting, each with the nearest name that is one."""
+    from rapidfuzz import process
+
+    known = [name.upper() for name in Settings.model_fields]
+    found = []
+    for variable in sorted(environment):
+        name = variable.removeprefix(PREFIX)
+        if variable.startswith(PREFIX) and name not in known:
+            near = process.extractOne(name, known, score_cutoff=70)
+            found.append(f"{variable} (nearest: {PREFIX}{near[0]})" if near else variable)
+    return found

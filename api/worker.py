@@ -1,0 +1,38 @@
+"""Where CPU-bound answers are made: one thread, so that the event loop stays free for everyone else.
+
+One, because predictions are many small array operations that hold the interpreter's lock: a second thread would only
+make both slower. What waits is bounded; beyond that the honest answer is 503 with Retry-After, not a growing queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import anyio.to_thread
+from anyio import CapacityLimiter
+
+from api.problems import ProblemError
+
+T = TypeVar("T")
+
+
+class Worker:
+    """Runs one function at a time in a thread; at most `max_waiting` callers wait."""
+
+    def __init__(self, *, max_waiting: int) -> None:
+        self._limiter = CapacityLimiter(1)
+        self._max_waiting = max_waiting
+
+    async def run(self, function: Callable[[], T]) -> T:
+        """The function's result; its exceptions come through. Raises a 503 problem when too many wait already."""
+        waiting = self._limiter.statistics().tasks_waiting
+        if waiting >= self._max_waiting:
+            raise ProblemError(
+                503,
+                "busy",
+                "The service is busy",
+                f"{waiting} requests wait already; expected fewer than {self._max_waiting}; try again in a second",
+                headers={"Retry-After": "1"},
+            )
+        return await anyio.to_thread.run_sync(function, limiter=self._limiter)

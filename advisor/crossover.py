@@ -16,7 +16,7 @@ from advisor.recommendation import CrossoverReason
 
 # Doublings, and the middles between them where curves bend most on the measured grid (8 to 128 sequences).
 GRID = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
-FINE = 256  # up to here every whole number is looked at for the crossover; above, steps of about 3 %
+FINE = 64  # up to here every whole number is looked at for the crossover; above, steps of about 3 %
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,9 +35,9 @@ class GpuSpec(Closed):
 
     name: Name
     memory_gib: Annotated[float, number(1, 2048)] | None = Field(default=None, description="What the driver shows")
-    bandwidth_gb_per_s: Annotated[float, number(10, 100_000)] | None = None
-    bf16_tflops: Annotated[float, number(1, 100_000)] | None = Field(default=None, description="Dense rate")
-    fp8_tflops: Annotated[float, number(1, 200_000)] | None = None
+    bandwidth_gb_per_s: Annotated[float, number(50, 100_000)] | None = None
+    bf16_tflops: Annotated[float, number(1, 50_000)] | None = Field(default=None, description="Dense rate")
+    fp8_tflops: Annotated[float, number(1, 100_000)] | None = None
 
 
 def _named(value: object) -> object:

@@ -2,7 +2,8 @@
 
 vLLM's num_speculative_tokens_per_batch_size is a list of [first, last, k]. It is told only where a k that changes beats
 the fixed one by more than predictions can tell apart, somewhere among the batch sizes that the deployment can reach.
-A tier with k = 0 is not free: the drafter stays loaded and the engine's path stays the speculative one.
+A tier with k = 0 is a candidate like any other: it is not free, since the drafter stays loaded and the engine stays on
+the speculative path (7 to 22 %, vllm-project/vllm#49986; the step-cost model prices it).
 """
 
 from __future__ import annotations
@@ -15,8 +16,6 @@ from numpy.typing import NDArray
 
 from models.estimate import Floats
 
-# A k = 0 tier still costs 7 to 22 % (vllm-project/vllm#49986); the middle of that range.
-ZERO_TIER_SPEEDUP = 1.0 / 1.145
 # The roofline's speedups are within 4 % on average of those measured on an H200: less than that is no reason to switch.
 WORTH_SWITCHING = 1.04
 
@@ -26,11 +25,10 @@ def batch_size_schedule(
 ) -> list[tuple[int, int, int]] | None:
     """Tiers [first, last, k] over 1 to the last batch size, or None where the fixed k is as good.
 
-    batch_size (B,): rising, from 1. speedup (K, B): of each k in `k` at each batch size. Adjacent tiers switch only
-    where the new k beats the present one by `WORTH_SWITCHING`, so that noise makes no tiers.
+    batch_size (B,): rising, from 1. speedup (K, B): of each k in `k` (0 may be one) at each batch size.
+    Tiers switch only where the new k beats the present one by `WORTH_SWITCHING`, so that noise makes no tiers.
     """
-    options = np.vstack([speedup, np.full(batch_size.shape[0], ZERO_TIER_SPEEDUP)])
-    names = [*k, 0]
+    options, names = speedup, list(k)
     fixed = names.index(fixed_k)
     best = int(np.argmax(options[:, 0]))
     present = fixed if options[best, 0] < options[fixed, 0] * WORTH_SWITCHING else best

@@ -1,0 +1,205 @@
+"""What do the models say of every candidate at every concurrency?
+
+All that is asked of the models goes through one table: a case is one candidate with one k under one traffic, a row is a
+case at a concurrency. Acceptance is predicted once for all cases, step cost once for all rows, whatever their number,
+so that comparing all methods costs little more than looking at one. Each arm of a row runs what is asked, or what its
+own cache holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.candidates import Candidate
+from advisor.speedup import Arm, Speedups, compare
+from models.acceptance import (
+    AcceptanceEstimate,
+    AcceptanceEvidence,
+    AcceptanceInputs,
+    AcceptanceModel,
+    acceptance_from_evidence,
+)
+from models.estimate import Estimate, Floats
+from models.step_cost import StepCostInputs, StepCostModel, step_cost_inputs
+from profiler.deployment import Deployment
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What each request is like: lengths in tokens, sampling, and what it asks for."""
+
+    input_tokens: float
+    output_tokens: float
+    cached_prefix_share: float
+    temperature: float
+    overlap: float
+    structure: Floats  # shares over models.structure.STRUCTURES
+
+    @property
+    def cached_tokens(self) -> float:
+        """Prompt tokens that the prefix cache serves."""
+        return self.input_tokens * self.cached_prefix_share
+
+    @property
+    def context_tokens(self) -> float:
+        """Mean tokens that a decoding sequence attends to."""
+        return self.input_tokens + self.output_tokens / 2.0
+
+    @property
+    def request_tokens(self) -> float:
+        """Tokens that a request holds in the cache at its end."""
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One candidate with one k under one set of conditions, and how many sequences each arm can run."""
+
+    candidate: Candidate
+    k: int
+    conditions: Conditions
+    limit: int  # sequences that run at once with speculation: by KV cache and max_num_seqs
+    limit_without: int
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """Predictions of rows; `acceptance` has one row for each case, everything else one for each row."""
+
+    cases: tuple[Case, ...]
+    case: Ints  # row -> index of its case
+    concurrency: Ints
+    acceptance: AcceptanceEstimate
+    gain: Estimate  # of each case
+    speedups: Speedups
+    covered: NDArray[np.bool_]
+    gaps: Ints = field(repr=False)
+
+
+@cache
+def acceptance_model() -> AcceptanceModel:
+    """The acceptance model, read once."""
+    return AcceptanceModel.from_priors()
+
+
+@cache
+def step_cost_model() -> StepCostModel:
+    """The step-cost model, read once."""
+    return StepCostModel.from_priors()
+
+
+def predict(
+    deployment: Deployment,
+    cases: Sequence[Case],
+    *,
+    case: Ints,
+    concurrency: Ints,
+    evidence: AcceptanceEvidence | None = None,
+) -> Predictions:
+    """Predict the rows (cases[case[i]], concurrency[i]) in one call of each model."""
+    acceptance = _acceptance(deployment, cases, evidence)
+    gain = acceptance.gain
+    limits = np.array([(c.limit, c.limit_without) for c in cases], dtype=np.float64)[case]
+    running = np.minimum(concurrency, limits[:, 0])
+    running_without = np.minimum(concurrency, limits[:, 1])
+    # Rows whose arms run different numbers of sequences need the baseline at its own number, too.
+    apart = np.flatnonzero(running != running_without)
+    cost = step_cost_model().predict(
+        _cost_inputs(deployment, cases, acceptance, case=case, running=running, apart=apart, without=running_without)
+    )
+    rows = case.shape[0]
+    base_step = cost.base_step_ms[:rows].copy()
+    base_step[apart] = cost.base_step_ms[rows:]
+    output_tokens = np.array([c.conditions.output_tokens for c in cases])[case]
+    speedups = compare(
+        without=Arm(running_without, cost.prefill_ms[:rows], base_step),
+        speculative=Arm(running, cost.speculative_prefill_ms[:rows], cost.step_ms[:rows]),
+        gain=Estimate(gain.value[case], gain.log_sd[case]),
+        output_tokens=output_tokens,
+        log_sd_step=cost.log_sd_step[:rows],
+        log_sd_ratio=cost.log_sd_ratio[:rows],
+    )
+    return Predictions(
+        cases=tuple(cases), case=case, concurrency=concurrency, acceptance=acceptance, gain=gain, speedups=speedups,
+        covered=cost.covered[:rows], gaps=cost.gaps[:rows],
+    )  # fmt: skip
+
+
+def _acceptance(
+    deployment: Deployment, cases: Sequence[Case], evidence: AcceptanceEvidence | None
+) -> AcceptanceEstimate:
+    """Acceptance of every case, resting on the user's counts where there are any."""
+    target = deployment.target.parameters
+    inputs = AcceptanceInputs.of(
+        method=[c.candidate.method for c in cases],
+        num_speculative_tokens=[c.k for c in cases],
+        temperature=[c.conditions.temperature for c in cases],
+        probabilistic=[c.candidate.probabilistic for c in cases],
+        size_ratio=[
+            np.nan if c.candidate.draft is None or c.candidate.draft.is_drafter_head
+            else c.candidate.draft.parameters / target
+            for c in cases
+        ],
+        overlap=[c.conditions.overlap for c in cases],
+        structure=np.stack([c.conditions.structure for c in cases]),
+    )  # fmt: skip
+    if evidence is None:
+        return acceptance_model().predict(inputs)
+    return acceptance_from_evidence(evidence, inputs=inputs, model=acceptance_model())
+
+
+def _cost_inputs(
+    deployment: Deployment, cases: Sequence[Case], acceptance: AcceptanceEstimate, *,
+    case: Ints, running: Floats, apart: Ints, without: Floats,
+) -> StepCostInputs:  # fmt: skip
+    """The physics of all rows, in their order, followed by baseline rows for those `apart`."""
+    conditions = np.array(
+        [(c.conditions.context_tokens, c.conditions.input_tokens, c.conditions.cached_tokens, c.k) for c in cases]
+    )
+    groups: dict[tuple[Candidate, int], list[int]] = {}
+    for index, c in enumerate(cases):
+        # Medusa's heads run in one pass whatever k is, which the physics takes from the speculation itself.
+        groups.setdefault((c.candidate, c.k if c.candidate.method == "medusa" else 0), []).append(index)
+    tables, order = [], []
+    for (candidate, k), members in groups.items():
+        rows = np.flatnonzero(np.isin(case, members))
+        if rows.size == 0:
+            continue
+        tables.append(
+            step_cost_inputs(
+                deployment,
+                candidate.speculation(k or candidate.ks[0]),
+                concurrency=running[rows],
+                context_tokens=conditions[case[rows], 0],
+                prefill_tokens=conditions[case[rows], 1] - conditions[case[rows], 2],
+                cached_tokens=conditions[case[rows], 2],
+                num_speculative_tokens=conditions[case[rows], 3],
+                draft_share=acceptance.draft_share[case[rows]],
+            )
+        )
+        order.append(rows)
+    if apart.size:
+        chosen = case[apart]
+        tables.append(
+            step_cost_inputs(
+                deployment,
+                None,
+                concurrency=without[apart],
+                context_tokens=conditions[chosen, 0],
+                prefill_tokens=conditions[chosen, 1] - conditions[chosen, 2],
+                cached_tokens=conditions[chosen, 2],
+            )
+        )
+    whole = StepCostInputs.concatenate(tables)
+    if len(order) == 1:
+        return whole
+    back = np.argsort(np.concatenate(order), kind="stable")
+    back = np.concatenate([back, np.arange(back.shape[0], len(whole))])
+    return StepCostInputs(*(getattr(whole, name)[back] for name in StepCostInputs.__slots__))

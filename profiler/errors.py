@@ -8,6 +8,7 @@
     │   ├── DeploymentError   a target, drafter or setting that cannot be served so
     │   ├── EvidenceError     measured counts that contradict themselves or lack their method
     │   └── EndpointError     a server that does not answer, or is not what it should be
+    ├── LaunchError           a server that we started did not become ready, or died
     └── ArtefactError         one of our own files is missing, damaged or of another version
 
 Each edge (command line, HTTP) catches SpecworthError once and renders it: one line for a terminal, problem+json over
@@ -70,6 +71,23 @@ class EvidenceError(InputError):
 
 class EndpointError(InputError):
     """A server that does not answer, or is not what it should be."""
+
+
+class LaunchError(SpecworthError):
+    """A server that we started did not become ready, or died; `code` names the cause (profiler.serving.failures)."""
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        expected: str | None = None,
+        got: str | None = None,
+        remedy: str | None = None,
+        field: str | None = None,
+        code: str = "launch",
+    ) -> None:
+        super().__init__(what, expected=expected, got=got, remedy=remedy, field=field)
+        self.code = code
 
 
 class ArtefactError(SpecworthError):

@@ -73,7 +73,7 @@ class StepCostInputs:
 class _Drafter:
     """One drafter pass as functions of tokens; zero everywhere for methods without weights."""
 
-    passes_per_draft_token: float
+    single_pass: bool  # all draft tokens come from one pass (Medusa's heads)
     layers: float
     weight_bytes: Floats
     kv_bytes: Floats
@@ -136,7 +136,7 @@ def step_cost_inputs(
         step_flops=tokens * per_token,
         peak_flops_per_s=full(_peak(deployment, target)),
         bandwidth_bytes_per_s=full(gpu.bandwidth_bytes_per_s),
-        draft_passes=m * k * drafter.passes_per_draft_token,
+        draft_passes=m * (np.minimum(k, 1.0) if drafter.single_pass else k) * (drafter.layers > 0),
         draft_layers=full(drafter.layers),
         draft_weight_bytes=drafter.weight_bytes,
         draft_kv_bytes=drafter.kv_bytes,
@@ -170,21 +170,25 @@ def _peak(deployment: Deployment, architecture: Architecture) -> float:
 
 
 def _drafter(
-    deployment: Deployment, speculation: Speculation | None, *, b: Floats, context: Floats, prompt: Floats, cached: Floats
+    deployment: Deployment,
+    speculation: Speculation | None,
+    *,
+    b: Floats,
+    context: Floats,
+    prompt: Floats,
+    cached: Floats,
 ) -> _Drafter:
     """What one pass of the drafter moves and computes; MTP layers without an architecture come from the target."""
     ranks, target = deployment.tensor_parallel_size, deployment.target
     zero = np.zeros_like(b)
     peak = _peak(deployment, target)
     if speculation is None or speculation.method in ("ngram", "suffix"):
-        return _Drafter(0.0, 0.0, zero, zero, zero, zero, peak)
-    # Medusa's heads all run in one go on the last hidden state.
-    passes = 1.0 / speculation.num_speculative_tokens if speculation.method == "medusa" else 1.0
+        return _Drafter(False, 0.0, zero, zero, zero, zero, peak)
     draft = speculation.draft
     if draft is not None:
         return _Drafter(
-            passes_per_draft_token=passes,
-            layers=float(draft.num_layers),
+            single_pass=speculation.method == "medusa",
+            layers=float(max(draft.num_layers, 1)),
             weight_bytes=draft.decode_weight_bytes(b) / ranks,
             kv_bytes=b * draft.kv_read_bytes(context, deployment.kv_cache_dtype) / _kv_split(draft, ranks),
             flops=draft.flops_per_token(context) / ranks,
@@ -199,7 +203,7 @@ def _drafter(
         flops = 2.0 * (per_layer * share + head) / ranks
         cache = target.kv_read_bytes(context, deployment.kv_cache_dtype) / max(target.num_layers, 1)
         return _Drafter(
-            passes_per_draft_token=passes,
+            single_pass=False,
             layers=1.0,
             weight_bytes=zero + size / ranks,
             kv_bytes=b * cache / _kv_split(target, ranks),

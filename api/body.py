@@ -79,7 +79,9 @@ def read_object(text: bytes, *, max_depth: int, what: str = "the body") -> dict[
 
 
 def _too_deep(what: str, limit: int) -> InputError:
-    return InputError(f"{what} is nested too deeply", expected=f"at most {limit} levels", got="more than that", field="")
+    return InputError(
+        f"{what} is nested too deeply", expected=f"at most {limit} levels", got="more than that", field=""
+    )
 
 
 def _not_json(text: bytes, error: orjson.JSONDecodeError, what: str) -> InputError:

@@ -1,4 +1,4 @@
-"""What the catalogs hold, as listings for people and programs: models, drafter heads and accelerators, each with its source.
+"""What do the catalogs hold? Models, drafter heads and accelerators, listed with their sources for people and programs.
 
 Sizes here are those that the architecture's own config gives, the same that every prediction uses.
 """
@@ -31,7 +31,7 @@ class ListedModel(BaseModel):
     trained_context: int | None = Field(description="Tokens of a head's training sequences, where published")
     source: str
     date: str
-    fidelity: str = Field(description="checked: against a stored copy of the published config; recalled: by its size alone")
+    fidelity: str = Field(description="checked: against a stored copy of the published config; recalled: by size alone")
 
 
 class ListedGpu(BaseModel):

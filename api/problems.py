@@ -9,38 +9,24 @@ number under which the log has the rest.
 from __future__ import annotations
 
 import logging
-import re
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
 
 import orjson
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from api.findings import FieldError, field_errors, shown, told
 from profiler.errors import InputError, PromptsError, SpecworthError, UnknownNameError
 
 MEDIA_TYPE = "application/problem+json"
 _MOST_ERRORS = 20  # entries in one answer; more are counted, not listed
-_MOST_CHARACTERS = 120  # of a value that is shown back
 
 logger = logging.getLogger("specworth")
-
-
-class FieldError(BaseModel):
-    """One thing wrong with the request."""
-
-    model_config = ConfigDict(frozen=True)
-
-    field: str = Field(description="Dotted path into the request body; empty for the body as a whole")
-    expected: str
-    got: str
-    remedy: str | None = Field(default=None, description="What to do next, where something can be said")
 
 
 class Problem(BaseModel):
@@ -55,16 +41,25 @@ class Problem(BaseModel):
     errors: list[FieldError]
 
 
-@dataclass(frozen=True)
 class ProblemError(Exception):
     """A request that is answered with a problem; raised by the readers of bodies and by routes."""
 
-    status: int
-    kind: str
-    title: str
-    detail: str
-    errors: Sequence[FieldError] = ()
-    headers: Mapping[str, str] = field(default_factory=dict)
+    def __init__(
+        self,
+        status: int,
+        kind: str,
+        title: str,
+        detail: str,
+        errors: Sequence[FieldError] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.kind = kind
+        self.title = title
+        self.detail = detail
+        self.errors = errors
+        self.headers = dict(headers or {})
 
     def response(self) -> Response:
         """The HTTP answer."""
@@ -75,65 +70,13 @@ class ProblemError(Exception):
             "detail": self.detail,
             "errors": [error.model_dump(exclude_none=True) for error in self.errors[:_MOST_ERRORS]],
         }
-        return Response(orjson.dumps(problem), self.status, dict(self.headers), MEDIA_TYPE)
-
-
-def shown(value: object) -> str:
-    """A value from a request, on one line, printable and short."""
-    if isinstance(value, str):
-        value = value[: 2 * _MOST_CHARACTERS]
-    elif isinstance(value, (dict, list, tuple)) and len(value) > 8:
-        return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)} entries"
-    try:
-        text = ascii(value) if isinstance(value, str) and not value.isprintable() else repr(value)
-    except RecursionError:
-        return "a deeply nested value"
-    return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 3] + "..."
-
-
-def path_of(location: Sequence[int | str]) -> str:
-    """`("deployment", "gpu")` as deployment.gpu, list positions in brackets.
-
-    Branches of a union stand in pydantic's locations under names that no request has (`dict[str,any]`); they are left out.
-    """
-    path = ""
-    for step in location:
-        if isinstance(step, int):
-            path += f"[{step}]"
-        elif re.fullmatch(r"[^\[\]()]{1,80}", step):
-            path += f".{step}" if path else step
-    return path
-
-
-# Our own validators write "what: expected ..., got ..."; the parts are members of their own here.
-_EXPECTED_GOT = re.compile(r"(?:(?P<what>.*): )?expected (?P<expected>.+?)[,;] got (?P<got>[^;]+)(?:; (?P<remedy>.+))?", re.S)
-
-
-def _field_error(error: Mapping[str, Any]) -> FieldError:
-    field_path = path_of(error["loc"])
-    message = str(error["msg"]).removeprefix("Value error, ")
-    if error["type"] == "missing":
-        return FieldError(field=field_path, expected="a value: this field is required", got="nothing")
-    parts = _EXPECTED_GOT.fullmatch(message)
-    if parts:
-        return FieldError(field=field_path, expected=parts["expected"], got=parts["got"], remedy=parts["remedy"])
-    return FieldError(field=field_path, expected=message, got=shown(error.get("input")))
-
-
-def field_errors(error: ValidationError | RequestValidationError) -> list[FieldError]:
-    """Pydantic's findings in our form, in their order, each once."""
-    raw = (
-        error.errors()
-        if isinstance(error, RequestValidationError)
-        else error.errors(include_url=False, include_context=False)
-    )
-    return list(dict.fromkeys(_field_error(one) for one in raw))
+        return Response(orjson.dumps(problem), self.status, self.headers, MEDIA_TYPE)
 
 
 def invalid_request(error: ValidationError | RequestValidationError) -> ProblemError:
     """A body that is JSON but no valid request."""
-    errors = field_errors(error)
-    lines = [f"{one.field or 'body'}: expected {one.expected}; got {one.got}" for one in errors[:3]]
+    errors = field_errors(error.errors())
+    lines = [told(one) for one in errors[:3]]
     more = f" (and {len(errors) - 3} more)" if len(errors) > 3 else ""
     return ProblemError(422, "invalid-request", "The request cannot be used", " | ".join(lines) + more, errors)
 
@@ -148,7 +91,10 @@ def from_error(error: SpecworthError) -> ProblemError:
     elif isinstance(error, PromptsError):
         kind, title = "no-prompts", "No prompts can be read"
     one = FieldError(
-        field=error.field or "", expected=error.expected or error.what, got=error.got or "see detail", remedy=error.remedy
+        field=error.field or "",
+        expected=error.expected or error.what,
+        got=error.got or "see detail",
+        remedy=error.remedy,
     )
     return ProblemError(422, kind, title, error.line(), [one])
 

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 
 from api.body import BodyTooLargeError, NotJsonError, collect, read_object
-from api.problems import FieldError, ProblemError, from_error, shown
+from api.findings import FieldError, shown
+from api.problems import ProblemError, from_error
 from api.settings import Settings
 from api.worker import Worker
 from profiler.errors import InputError
@@ -49,7 +50,9 @@ def _check_headers(request: Request) -> None:
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity"):
         got = shown(encoding)[1:-1]
-        raise _one(415, "media-type", "Unsupported encoding", "bodies are taken as they are", "no Content-Encoding", got)
+        raise _one(
+            415, "media-type", "Unsupported encoding", "bodies are taken as they are", "no Content-Encoding", got
+        )
 
 
 def _too_large(limit: int, declared: str | None) -> ProblemError:
@@ -81,12 +84,11 @@ def parse_object(body: bytes, settings: Settings) -> dict[str, Any]:
     """The JSON object in a body (to be called in the worker thread); 400 for what is no JSON, else 422."""
     try:
         value = read_object(body, max_depth=settings.max_json_depth)
-    except NotJsonError as error:
-        problem = from_error(error)
-        raise ProblemError(400, "not-json", "The body is not JSON", problem.detail, problem.errors) from None
     except InputError as error:
-        problem = from_error(error)
-        raise ProblemError(422, "invalid-request", "The request cannot be used", problem.detail, problem.errors) from None
+        told = from_error(error)
+        if isinstance(error, NotJsonError):
+            raise ProblemError(400, "not-json", "The body is not JSON", told.detail, told.errors) from None
+        raise ProblemError(422, "invalid-request", "The request cannot be used", told.detail, told.errors) from None
     prompts = value.get("prompts")
     if isinstance(prompts, list) and len(prompts) > settings.max_prompts:
         one = FieldError(

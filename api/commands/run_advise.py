@@ -1,0 +1,73 @@
+"""`specworth advise`: reads the prompts and the request, asks `advisor.advise`, shows its answer."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from advisor import Recommendation, RecommendationRequest, advise
+from api.commands.request import request_fields, validated
+from profiler.errors import InputError
+from profiler.prompts import read_prompts
+from profiler.prompts.sample import PromptSample
+
+DISABLED, UNDECIDED = 10, 11
+
+
+def run_advise(options: Mapping[str, Any]) -> int:
+    """Answer one command line; returns its exit code."""
+    request = validated(RecommendationRequest, request_fields(options))
+    output: Path | None = options["output"]
+    if output is not None:
+        _check_writable(output)
+    sample = read_prompts(
+        options["file"],
+        format=options["format"],
+        column=options["column"],
+        sample_size=options["sample_size"],
+        seed=options["seed"],
+    )
+    answer = advise(request, sample=sample)
+    _show(answer, request, sample, output=output, as_json=options["json"])
+    if options["exit_code"]:
+        return UNDECIDED if not answer.decisive else DISABLED if answer.verdict == "disable" else 0
+    return 0
+
+
+def _show(
+    answer: Recommendation, request: RecommendationRequest, sample: PromptSample, *, output: Path | None, as_json: bool
+) -> None:
+    from api.report.content import answer_json, build_report
+
+    if as_json:
+        print(answer_json(answer))
+    if as_json and output is None:
+        return
+    report = build_report(answer, request, sample)
+    if output is not None:
+        from api.report.markdown import markdown
+
+        _write(output, markdown(report))
+    if not as_json:
+        from api.report.terminal import print_report
+
+        print_report(report)
+    if output is not None:
+        print(f"specworth: report written to {output}", file=sys.stderr)
+
+
+def _check_writable(output: Path) -> None:
+    """Refuse before the work what could not be written after it."""
+    if output.is_dir() or not output.parent.is_dir():
+        got = "a folder" if output.is_dir() else f"no folder {output.parent}"
+        raise InputError("--output: cannot write there", expected="a file in a folder that exists", got=got)
+
+
+def _write(output: Path, text: str) -> None:
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        got = (error.strerror or "an error").lower()
+        raise InputError(f"--output: {output} cannot be written", expected="a file that can be", got=got) from None

@@ -34,7 +34,7 @@ _FAMILIES: dict[str, tuple[str, ...]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ModelEntry:
     """One model of the catalog that can serve as a target or a draft model."""
 
@@ -54,7 +54,7 @@ class ModelEntry:
         return read_architecture(self.config, name=self.name)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HeadEntry:
     """One published drafter head (EAGLE, EAGLE-3, Medusa) of the catalog."""
 
@@ -126,15 +126,30 @@ def families_of(name: str) -> Iterator[str]:
     yield from likely or _FAMILIES
 
 
+def entries_beside(entry: ModelEntry) -> tuple[tuple[ModelEntry, ...], tuple[HeadEntry, ...]]:
+    """The models and heads of the file that holds `entry`."""
+    for stem in families_of(entry.name):
+        models, heads = _family(stem)
+        if entry in models:
+            return models, heads
+    return (), ()
+
+
 def _keys(name: str) -> tuple[str, str]:
     return match_key(name), match_key(name.rsplit("/", 1)[-1])
+
+
+def _all(stem: str) -> Iterator[ModelEntry | HeadEntry]:
+    models, heads = _family(stem)
+    yield from models
+    yield from heads
 
 
 def find_entry(name: str) -> ModelEntry | HeadEntry | None:
     """The entry of that name or alias, with or without its organisation; None where the catalog has none."""
     whole, bare = _keys(name)
     for stem in families_of(name):
-        for entry in (e for group in _family(stem) for e in group):
+        for entry in _all(stem):
             for known in (entry.name, *entry.aliases):
                 known_whole, known_bare = _keys(known)
                 if whole == known_whole or ("/" not in name and bare == known_bare):
@@ -149,7 +164,7 @@ def find_model(name: str, *, field: str = "deployment.target") -> Architecture:
     """
     entry = find_entry(name)
     if entry is None:
-        known = [e.name for e in (*models(), *heads())]
+        known = [e.name for e in models()] + [e.name for e in heads()]
         raise unknown_name(
             "model",
             name,

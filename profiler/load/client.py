@@ -1,0 +1,214 @@
+"""One streamed request: when its tokens came, how many the server counted, and what went wrong if anything did.
+
+TTFT is from sending to the first chunk that carries text; TPOT = (end to end - TTFT) / (output tokens - 1), with output
+tokens from the server's usage, so that chunks of several tokens (speculation) count right. A failed request is a record
+with its error, never an exception: a wave keeps what was measured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import orjson
+
+from profiler.errors import EndpointError
+from profiler.load.request import RequestPlan
+from profiler.prompts.sample import Prompt
+
+_DATA = b"data:"
+_DONE = b"[DONE]"
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One request as the client saw it; times in ms, None where the request failed before."""
+
+    index: int  # which prompt of the sample
+    started_s: float  # monotonic clock
+    ttft_ms: float | None = None
+    end_to_end_ms: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    chunks: int = 0
+    text: str = ""
+    finish_reason: str | None = None
+    speculation: Mapping[str, Any] | None = None  # the server's own per-request counts, where it gives them
+    error: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """True for a whole answer."""
+        return self.error is None
+
+    @property
+    def tpot_ms(self) -> float | None:
+        """Mean time of an output token after the first; None for answers of one token."""
+        if self.ttft_ms is None or self.end_to_end_ms is None or not self.output_tokens or self.output_tokens < 2:
+            return None
+        return (self.end_to_end_ms - self.ttft_ms) / (self.output_tokens - 1)
+
+    @property
+    def finished_s(self) -> float | None:
+        """When the last byte came, by the same clock as `started_s`."""
+        return None if self.end_to_end_ms is None else self.started_s + self.end_to_end_ms / 1000.0
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A server's root address and the key that it asks for."""
+
+    url: str
+    api_key: str | None = field(default=None, repr=False)
+    request_timeout_s: float = 600.0
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What every request carries."""
+        return {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
+
+    def session(self) -> aiohttp.ClientSession:
+        """A client without a limit of connections; `trust_env` stays off so that loopback never meets a proxy."""
+        return aiohttp.ClientSession(
+            base_url=self.url.rstrip("/") + "/",
+            headers=self.headers,
+            connector=aiohttp.TCPConnector(limit=0),
+            timeout=aiohttp.ClientTimeout(total=self.request_timeout_s, sock_connect=10.0),
+        )
+
+
+class _Stream:
+    """What has come of one answer so far."""
+
+    def __init__(self) -> None:
+        self.first_s: float | None = None
+        self.chunks = 0
+        self.pieces: list[str] = []
+        self.usage: Mapping[str, Any] = {}
+        self.finish_reason: str | None = None
+        self.speculation: Mapping[str, Any] | None = None
+        self.error: str | None = None
+        self.done = False
+
+    def take(self, payload: bytes, now_s: float) -> None:
+        """One event; the first that carries text stops the clock of TTFT."""
+        if payload == _DONE:
+            self.done = True
+            return
+        try:
+            event = orjson.loads(payload)
+        except orjson.JSONDecodeError:
+            self.error = f"broken JSON in the stream: {payload[:80].decode(errors='replace')!r}"
+            return
+        if not isinstance(event, dict):
+            self.error = f"an event that is no object: {payload[:80].decode(errors='replace')!r}"
+            return
+        if "error" in event:
+            self.error = f"the server reported {str(event['error'])[:200]}"
+            return
+        for choice in event.get("choices") or ():
+            delta = choice.get("delta") or {}
+            # Reasoning models stream thoughts under a name of their own; they are output tokens all the same.
+            text = (
+                choice.get("text") or delta.get("content") or delta.get("reasoning_content") or delta.get("reasoning")
+            )
+            if text or delta.get("tool_calls"):
+                self.chunks += 1
+                if self.first_s is None:
+                    self.first_s = now_s
+                if text:
+                    self.pieces.append(text)
+            self.finish_reason = choice.get("finish_reason") or self.finish_reason
+        self.usage = event.get("usage") or self.usage
+        metrics = event.get("metrics")
+        if isinstance(metrics, dict):
+            self.speculation = metrics.get("speculative_decoding") or metrics
+
+
+async def serve_one(session: aiohttp.ClientSession, plan: RequestPlan, prompt: Prompt, *, index: int) -> Served:
+    """Send one request and read its stream to the end."""
+    body = orjson.dumps(plan.body(prompt))
+    stream = _Stream()
+    started = time.monotonic()
+    error: str | None = None
+    try:
+        headers = {"Content-Type": "application/json"}
+        async with session.post(plan.path.lstrip("/"), data=body, headers=headers) as reply:
+            if reply.status != 200:
+                error = f"HTTP {reply.status}: {(await reply.text())[:300]}"
+            else:
+                async for line in reply.content:
+                    if line.startswith(_DATA):
+                        stream.take(line[len(_DATA) :].strip(), time.monotonic())
+                        if stream.error is not None:
+                            break
+    except asyncio.CancelledError:
+        raise
+    except TimeoutError:
+        error = "no answer in time"
+    except (aiohttp.ClientError, OSError, ValueError) as broken:
+        error = f"{type(broken).__name__}: {broken}" if str(broken) else type(broken).__name__
+    ended = time.monotonic()
+    error = error or stream.error
+    if error is None and not stream.done:
+        error = "the stream ended before [DONE]"
+    if error is None and "completion_tokens" not in stream.usage:
+        error = "the server counts no usage in its stream"
+    return Served(
+        index=index,
+        started_s=started,
+        ttft_ms=None if stream.first_s is None else (stream.first_s - started) * 1000.0,
+        end_to_end_ms=(ended - started) * 1000.0,
+        input_tokens=stream.usage.get("prompt_tokens"),
+        output_tokens=stream.usage.get("completion_tokens"),
+        chunks=stream.chunks,
+        text="".join(stream.pieces),
+        finish_reason=stream.finish_reason,
+        speculation=stream.speculation,
+        error=error,
+    )
+
+
+async def served_models(session: aiohttp.ClientSession, *, url: str) -> list[dict[str, Any]]:
+    """The entries of /v1/models.
+
+    Raises:
+        EndpointError: nothing answers, the key is refused, or this is no OpenAI-style server.
+    """
+    try:
+        async with session.get("v1/models", timeout=aiohttp.ClientTimeout(total=15.0)) as reply:
+            if reply.status in (401, 403):
+                raise EndpointError(
+                    f"{url} refuses the API key",
+                    expected="the key of the server",
+                    got=f"HTTP {reply.status}",
+                    remedy="set it in the environment variable that --api-key-env names",
+                )
+            text = await reply.read()
+            entries = orjson.loads(text).get("data") if reply.status == 200 else None
+    except (aiohttp.ClientError, OSError, TimeoutError) as broken:
+        raise EndpointError(
+            f"{url} does not answer",
+            got=f"{type(broken).__name__}: {broken}".rstrip(": "),
+            remedy="check the address and that the server is up",
+        ) from broken
+    except (orjson.JSONDecodeError, AttributeError) as broken:
+        raise EndpointError(f"{url} is no OpenAI-style server", expected="/v1/models to list models") from broken
+    if not entries:
+        raise EndpointError(
+            f"{url} is no OpenAI-style server", expected="/v1/models to list models", got=f"HTTP {reply.status}"
+        )
+    return list(entries)
+
+
+async def fetch_metrics(session: aiohttp.ClientSession) -> str | None:
+    """The text of /metrics; None where the server has none."""
+    try:
+        async with session.get("metrics", timeout=aiohttp.ClientTimeout(total=15.0)) as reply:
+            return await reply.text(errors="replace") if reply.status == 200 else None
+    except (aiohttp.ClientError, OSError, TimeoutError):
+        return None

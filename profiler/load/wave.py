@@ -1,0 +1,160 @@
+"""A wave: some prompts at constant concurrency (closed loop), with the server's counters before and after it.
+
+Each worker sends its next prompt as soon as its last answer is whole, so `concurrency` requests are in flight until the
+prompts run out. Throughput is taken over the steady part: from the moment when all workers are busy to the first moment
+when one has nothing left to send; a wave too short for that takes its whole length, and says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import aiohttp
+import numpy as np
+
+from profiler.errors import EndpointError
+from profiler.load.client import Served, fetch_metrics, serve_one
+from profiler.load.request import RequestPlan
+from profiler.metrics import Gauges, Scrape, Window, read_gauges, read_scrape, read_window
+from profiler.prompts.sample import Prompt
+
+SAMPLE_EVERY_S = 1.0  # how often gauges are read during a wave; a scrape of a busy vLLM takes 5 to 20 ms
+
+
+@dataclass(frozen=True)
+class Wave:
+    """What one wave measured. `served` is in the order of the prompts, failed requests included."""
+
+    concurrency: int
+    served: tuple[Served, ...]
+    started_s: float
+    seconds: float
+    window: Window | None = None  # the server's counters over the wave; None without /metrics
+    gauges: tuple[Gauges, ...] = ()  # sampled while it ran
+    stopped_early: str | None = None  # why prompts were left unsent
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def whole(self) -> list[Served]:
+        """The requests that were answered to the end."""
+        return [s for s in self.served if s.ok]
+
+    @property
+    def output_tokens_per_s(self) -> float | None:
+        """Output tokens per second over the steady part, each answer's tokens spread evenly over its decoding."""
+        whole = [s for s in self.whole if s.output_tokens]
+        if not whole:
+            return None
+        begin, end = self.steady_span()
+        if end <= begin:
+            begin, end = self.started_s, self.started_s + self.seconds
+        tokens = 0.0
+        for s in whole:
+            first = s.started_s + (s.ttft_ms or 0.0) / 1000.0
+            last = s.finished_s or first
+            inside = max(0.0, min(last, end) - max(first, begin))
+            count = float(s.output_tokens or 0)
+            tokens += count * (inside / (last - first)) if last > first else count * (begin <= first < end)
+        return tokens / (end - begin) if end > begin else None
+
+    def steady_span(self) -> tuple[float, float]:
+        """Monotonic times between which all workers were busy; empty (end <= begin) for a single round."""
+        starts = np.sort([s.started_s for s in self.served])
+        finishes = np.sort([s.finished_s for s in self.served if s.finished_s is not None])
+        if len(starts) <= self.concurrency or not len(finishes):
+            return self.started_s, self.started_s
+        # The last start marks the last moment at which a worker found something to send.
+        return float(starts[self.concurrency - 1]), float(starts[-1])
+
+
+async def run_wave(
+    session: aiohttp.ClientSession,
+    plan: RequestPlan,
+    prompts: Sequence[tuple[int, Prompt]],
+    *,
+    concurrency: int,
+    deadline_s: float | None = None,
+    max_failures: int = 5,
+    on_served: Callable[[Served], None] | None = None,
+    with_metrics: bool = True,
+) -> Wave:
+    """Send the prompts, `concurrency` at a time, and read the counters around them.
+
+    Args:
+        session: from `Endpoint.session()`.
+        plan: how prompts become requests.
+        prompts: (index in the sample, prompt), sent in this order.
+        concurrency: requests in flight.
+        deadline_s: monotonic time after which nothing new is sent; what is in flight is finished.
+        max_failures: failures in a row after which the wave stops: the server is gone or refuses everything.
+        on_served: called with each finished request.
+        with_metrics: read /metrics before, during and after.
+    """
+    before = await _scrape(session) if with_metrics else None
+    queue = iter(prompts)
+    served: list[Served] = []
+    failures = 0
+    stopped: str | None = None
+    started = time.monotonic()
+
+    async def worker() -> None:
+        nonlocal failures, stopped
+        for index, prompt in queue:  # one iterator shared by all workers: each prompt is sent once
+            if stopped is not None:
+                return
+            if deadline_s is not None and time.monotonic() > deadline_s:
+                stopped = "the budget ended"
+                return
+            record = await serve_one(session, plan, prompt, index=index)
+            served.append(record)
+            failures = 0 if record.ok else failures + 1
+            if on_served is not None:
+                on_served(record)
+            if failures >= max_failures:
+                stopped = f"{failures} requests failed in a row: {record.error}"
+                return
+
+    gauges: list[Gauges] = []
+    sampler = asyncio.create_task(_sample_gauges(session, gauges)) if before is not None else None
+    try:
+        await asyncio.gather(*(worker() for _ in range(min(concurrency, len(prompts)))))
+    finally:
+        if sampler is not None:
+            sampler.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await sampler
+    seconds = time.monotonic() - started
+    after = await _scrape(session) if before is not None else None
+    return Wave(
+        concurrency=concurrency,
+        served=tuple(sorted(served, key=lambda s: s.index)),
+        started_s=started,
+        seconds=seconds,
+        window=read_window(before, after) if after is not None else None,
+        gauges=tuple(gauges),
+        stopped_early=stopped,
+        notes=("the server restarted during the wave",)
+        if after and before and read_window(before, after).restarted
+        else (),
+    )
+
+
+async def _scrape(session: aiohttp.ClientSession) -> Scrape | None:
+    text = await fetch_metrics(session)
+    if text is None:
+        return None
+    with contextlib.suppress(EndpointError):
+        return read_scrape(text, at_s=time.monotonic())
+    return None
+
+
+async def _sample_gauges(session: aiohttp.ClientSession, into: list[Gauges]) -> None:
+    while True:
+        await asyncio.sleep(SAMPLE_EVERY_S)
+        scrape = await _scrape(session)
+        if scrape is not None:
+            into.append(read_gauges(scrape))

@@ -1,0 +1,178 @@
+"""A small stand-in for `vllm serve`, with knobs for latency, acceptance and faults; it runs in a thread on loopback.
+
+It streams real server-sent events and counts what it did in a /metrics of vLLM's names, so that the client's arithmetic
+can be checked against what was truly served. Where vLLM itself can run, the tests run vLLM (tests/real_vllm).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from aiohttp import web
+
+
+@dataclass
+class Knobs:
+    """What the server does; may be changed while it runs."""
+
+    model: str = "fake"
+    ttft_s: float = 0.02
+    step_s: float = 0.002
+    tokens_per_step: int = 1  # with 1 + accepted per draft: what speculation would emit
+    num_speculative_tokens: int = 0  # 0: no speculation, no counters
+    api_key: str | None = None
+    with_metrics: bool = True
+    fault: str | None = None  # "status 500", "status 429", "broken json", "cut stream", "hang", "no usage"
+    fault_after: int = 0  # requests answered rightly before the fault
+    answer: str = "word "
+
+
+@dataclass
+class FakeVllm:
+    """A running server and what it has counted."""
+
+    url: str
+    knobs: Knobs
+    bodies: list[dict] = field(default_factory=list)
+    counts: dict[str, float] = field(default_factory=dict)
+    most_in_flight: int = 0
+    in_flight: int = 0
+
+    def add(self, name: str, value: float) -> None:
+        self.counts[name] = self.counts.get(name, 0.0) + value
+
+    def restart(self) -> None:
+        """Counters fall back to zero, as after a crash."""
+        self.counts = {"process_start_time_seconds": self.counts.get("process_start_time_seconds", 1000.0) + 500.0}
+
+    def metrics(self) -> str:
+        lines = [f'vllm:num_requests_running{{model_name="{self.knobs.model}"}} {self.in_flight}']
+        for name in ("prompt_tokens", "generation_tokens", "request_success"):
+            lines.append(f'vllm:{name}_total{{model_name="{self.knobs.model}"}} {self.counts.get(name, 0.0)}')
+        if self.knobs.num_speculative_tokens:
+            for name in ("drafts", "draft_tokens", "accepted_tokens"):
+                value = self.counts.get(name, 0.0)
+                lines.append(f'vllm:spec_decode_num_{name}_total{{model_name="{self.knobs.model}"}} {value}')
+        lines.append(f"process_start_time_seconds {self.counts.get('process_start_time_seconds', 1000.0)}")
+        return "\n".join(lines) + "\n"
+
+
+def _application(fake: FakeVllm) -> web.Application:
+    numbers = itertools.count()
+
+    async def generate(request: web.Request) -> web.StreamResponse:
+        knobs, number = fake.knobs, next(numbers)
+        if knobs.api_key and request.headers.get("Authorization") != f"Bearer {knobs.api_key}":
+            return web.json_response({"error": "Unauthorized"}, status=401)
+        body = await request.json()
+        fake.bodies.append(body)
+        if body["model"] != knobs.model:
+            return web.json_response({"error": {"message": f"The model `{body['model']}` does not exist."}}, status=404)
+        fault = knobs.fault if number >= knobs.fault_after else None
+        if fault and fault.startswith("status"):
+            return web.json_response({"error": "told to fail"}, status=int(fault.split()[1]))
+        fake.in_flight += 1
+        fake.most_in_flight = max(fake.most_in_flight, fake.in_flight)
+        reply = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await reply.prepare(request)
+        try:
+            await _stream(fake, reply, body, fault)
+        finally:
+            fake.in_flight -= 1
+        return reply
+
+    async def models(request: web.Request) -> web.Response:
+        if fake.knobs.api_key and request.headers.get("Authorization") != f"Bearer {fake.knobs.api_key}":
+            return web.json_response({"error": "Unauthorized"}, status=401)
+        return web.json_response({"object": "list", "data": [{"id": fake.knobs.model, "max_model_len": 2048}]})
+
+    async def metrics(_: web.Request) -> web.Response:
+        if not fake.knobs.with_metrics:
+            return web.Response(status=404)
+        return web.Response(text=fake.metrics())
+
+    async def health(_: web.Request) -> web.Response:
+        return web.Response()
+
+    application = web.Application()
+    application.router.add_post("/v1/chat/completions", generate)
+    application.router.add_post("/v1/completions", generate)
+    application.router.add_get("/v1/models", models)
+    application.router.add_get("/metrics", metrics)
+    application.router.add_get("/health", health)
+    return application
+
+
+async def _stream(fake: FakeVllm, reply: web.StreamResponse, body: dict, fault: str | None) -> None:
+    knobs = fake.knobs
+    text = "".join(m["content"] for m in body["messages"]) if "messages" in body else body["prompt"]
+    wanted, prompt_tokens = int(body["max_tokens"]), max(1, len(text.split()))
+    await asyncio.sleep(3600 if fault == "hang" else knobs.ttft_s)
+
+    async def event(payload: dict) -> None:
+        await reply.write(b"data: " + json.dumps(payload).encode() + b"\n\n")
+
+    sent = 0
+    while sent < wanted:
+        emitted = min(1 if sent == 0 else knobs.tokens_per_step, wanted - sent)
+        if sent:
+            await asyncio.sleep(knobs.step_s)
+            if knobs.num_speculative_tokens:
+                fake.add("drafts", 1)
+                fake.add("draft_tokens", knobs.num_speculative_tokens)
+                fake.add("accepted_tokens", emitted - 1)
+        if fault == "broken json" and sent:
+            await reply.write(b'data: {"choices": [{"delta": \n\n')
+            return
+        if fault == "cut stream" and sent:
+            return
+        sent += emitted
+        piece = knobs.answer * emitted
+        choice = {"index": 0, "finish_reason": None}
+        choice |= {"delta": {"content": piece}} if "messages" in body else {"text": piece}
+        await event({"choices": [choice]})
+    await event({"choices": [{"index": 0, "finish_reason": "length", "delta": {}, "text": ""}]})
+    fake.add("generation_tokens", sent)
+    fake.add("prompt_tokens", prompt_tokens)
+    fake.add("request_success", 1)
+    if fault != "no usage":
+        await event({"choices": [], "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": sent}})
+    await reply.write(b"data: [DONE]\n\n")
+
+
+@contextmanager
+def fake_vllm(knobs: Knobs | None = None) -> Iterator[FakeVllm]:
+    """A server on a free loopback port for the length of a `with` block."""
+    fake = FakeVllm(url="", knobs=knobs or Knobs())
+    loop = asyncio.new_event_loop()
+    started = threading.Event()
+    runner = web.AppRunner(_application(fake), shutdown_timeout=0.1)
+
+    async def start() -> None:
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        fake.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        started.set()
+
+    def run() -> None:
+        asyncio.set_event_loop(loop)
+        loop.run_until_complete(start())
+        loop.run_forever()
+        loop.run_until_complete(runner.cleanup())
+        loop.close()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    assert started.wait(10)
+    try:
+        yield fake
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)

@@ -18,6 +18,7 @@ from api.report.content import Chart, Command, Points, Report, Section, Table
 
 _WIDEST = 100  # of running text: longer lines are hard to read
 _NARROWEST = 20
+_NAME_CELLS = 24  # that a table's first column needs to be read
 _PIPED = 100  # columns where there is no terminal to ask
 
 
@@ -67,7 +68,7 @@ def print_table(title: str, table: Table, notes: tuple[str, ...] = ()) -> None:
     """Print one table of its own, with notes under it."""
     console = console_for()
     console.print(Text(printable(title), style="bold"))
-    console.print(_table(table))
+    console.print(_table(table, console.width))
     for note in notes:
         console.print(Text(printable(note)))
 
@@ -75,14 +76,19 @@ def print_table(title: str, table: Table, notes: tuple[str, ...] = ()) -> None:
 def _rendered(section: Section, width: int, *, plain: bool) -> RenderableType:
     body = section.body
     if isinstance(body, Table):
-        return _table(body)
+        return _table(body, width)
     if isinstance(body, Points):
         return _points(body, plain=plain)
     assert isinstance(body, Chart)
     return _chart(body, width, plain=plain)
 
 
-def _table(table: Table) -> RichTable:
+def _table(table: Table, width: int) -> RenderableType:
+    """A grid; where the width leaves the first column too little, each row as its name and its cells under it."""
+    numbers = [max(len(row[i]) for row in (table.header, *table.rows)) for i in range(1, len(table.header))]
+    names = max(len(row[0]) for row in (table.header, *table.rows))
+    if width - sum(numbers) - 2 * len(numbers) < min(names, _NAME_CELLS):
+        return _stacked(table)
     grid = RichTable(box=None, pad_edge=False, show_header=any(table.header), header_style="dim")
     for index, head in enumerate(table.header):
         grid.add_column(
@@ -91,6 +97,15 @@ def _table(table: Table) -> RichTable:
     for row in table.rows:
         grid.add_row(*(Text(printable(cell)) for cell in row))
     return grid
+
+
+def _stacked(table: Table) -> RenderableType:
+    lines = []
+    for row in table.rows:
+        lines.append(Text(printable(row[0]), style="dim"))
+        cells = (f"{head} {cell}".strip() for head, cell in zip(table.header[1:], row[1:], strict=True) if cell)
+        lines.append(Text(printable("  " + ", ".join(cells))))
+    return Group(*lines)
 
 
 def _points(points: Points, *, plain: bool) -> RichTable:

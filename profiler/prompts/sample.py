@@ -29,13 +29,13 @@ class Prompt:
     max_tokens: int | None = None
     temperature: float | None = None
     response_format: str | None = None  # "json_object", "json_schema", "regex", ... as the request names it
-    tools: int = 0                      # number of tools offered
-    output: str | None = None           # a past answer, where the record carries one
-    input_tokens: int | None = None     # lengths that the record states (traces, token-id prompts, usage columns)
+    tools: int = 0  # number of tools offered
+    output: str | None = None  # a past answer, where the record carries one
+    input_tokens: int | None = None  # lengths that the record states (traces, token-id prompts, usage columns)
     output_tokens: int | None = None
-    other_parts: int = 0                # image, audio and file parts that were left out
+    other_parts: int = 0  # image, audio and file parts that were left out
     sampling: Mapping[str, Any] = field(default_factory=dict)  # other sampling parameters (min_p, logit_bias, n, ...)
-    line: int | None = None             # where in its file it stood
+    line: int | None = None  # where in its file it stood
 
     @property
     def text(self) -> str:
@@ -72,6 +72,7 @@ class Lengths:
 
     input_tokens: Sequence[int] = ()
     output_tokens: Sequence[int] = ()
+    requests: int = 0  # records that state a length, of which the above are a seeded uniform sample
 
 
 @dataclass(frozen=True)
@@ -79,11 +80,11 @@ class PromptSample:
     """A seeded uniform sample of the readable prompts of one source, and an account of all the rest."""
 
     prompts: tuple[Prompt, ...]
-    format: str                                    # what was recognised, in words ("OpenAI batch input, JSON lines")
-    records: int                                   # records seen, readable or not
-    usable: int                                    # records that yield at least one prompt (>= len(prompts))
+    format: str  # what was recognised, in words ("OpenAI batch input, JSON lines")
+    records: int  # records seen, readable or not
+    usable: int  # records that yield at least one prompt (>= len(prompts))
     skipped: Mapping[str, int] = field(default_factory=dict)  # reason -> count, over all records
-    first_skipped: tuple[Skipped, ...] = ()        # the first few, with their lines
-    notes: tuple[str, ...] = ()                    # what a reader must know ("3 prompts have images: only text counts")
-    lengths: Lengths | None = None                 # lengths of records without text
-    source: str | None = None                      # file name as given, "standard input", or None for a list
+    first_skipped: tuple[Skipped, ...] = ()  # the first few, with their lines
+    notes: tuple[str, ...] = ()  # what a reader must know ("3 prompts have images: only text counts")
+    lengths: Lengths | None = None  # lengths of records without text
+    source: str | None = None  # file name as given, "standard input", or None for a list

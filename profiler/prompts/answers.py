@@ -1,0 +1,105 @@
+"""Past answers and token counts from what gateways and APIs log beside a request.
+
+Used only to know how long answers are and how much of the prompt they repeat; an answer in an unknown form is no error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from profiler.prompts.account import NoPrompt, Remarks
+from profiler.prompts.messages import read_content, read_turns
+from profiler.prompts.request import decode_nested
+
+INPUT_COUNTS = ("prompt_tokens", "input_tokens", "tokens_prompt", "input", "promptTokenCount", "inputTokens",
+                "native_tokens_prompt", "input_length", "prompt_tokens_count", "prompt_eval_count", "promptTokens",
+                "total_input_tokens", "inputTokenCount", "llm.token_count.prompt", "gen_ai.usage.input_tokens",
+                "gen_ai.usage.prompt_tokens", "contexttokens", "request_tokens", "ContextTokens", "num_prompt_tokens",
+                "tokens_in", "prompt_token_count")  # fmt: skip
+OUTPUT_COUNTS = ("completion_tokens", "output_tokens", "tokens_completion", "output", "candidatesTokenCount",
+                 "outputTokens", "native_tokens_completion", "output_length", "output_tokens_count", "eval_count",
+                 "completionTokens", "total_output_tokens", "outputTokenCount", "llm.token_count.completion",
+                 "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "generatedtokens", "response_tokens",
+                 "GeneratedTokens", "num_completion_tokens", "num_generation_tokens", "tokens_out", "expected_output_len",
+                 "completion_token_count")  # fmt: skip
+
+
+def answer_text(value: Any) -> str | None:
+    """The text of an answer in any of the usual forms; None where there is none."""
+    try:
+        value = decode_nested(value) if isinstance(value, str) and value[:1] in '[{"' else value
+        if isinstance(value, str):
+            return value or None
+        if isinstance(value, list):
+            if value and all(isinstance(item, str) for item in value):
+                return value[0] or None
+            turns, _ = read_turns([item for item in value if isinstance(item, Mapping)], Remarks())
+            return "\n".join(turn.text for turn in turns if turn.text) or None
+        if not isinstance(value, Mapping):
+            return None
+        for key in ("body", "response", "data"):
+            if isinstance(value.get(key), Mapping | list) and "choices" not in value:
+                return answer_text(value[key])
+        choices = value.get("choices") or value.get("candidates")
+        if isinstance(choices, list) and choices and isinstance(choices[0], Mapping):
+            first = choices[0]
+            return answer_text(first.get("message") or first.get("text") or first.get("content") or first.get("delta"))
+        for key in ("completion", "output_text", "generated_text", "text", "message", "output", "answer", "response"):
+            if value.get(key):
+                return answer_text(value[key])
+        turns, _ = read_turns([{"role": "assistant", **value}], Remarks())
+        return turns[0].text or None if turns else read_content(value, Remarks())[0] or None
+    except (NoPrompt, TypeError, AttributeError, IndexError):
+        return None
+
+
+def token_counts(record: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """Input and output tokens that a record states, itself or under `usage`; None where it states none."""
+    given = _first_count(record, INPUT_COUNTS), _first_count(record, OUTPUT_COUNTS)
+    if given != (None, None):
+        return given
+    for key in (
+        "usage",
+        "usage_details",
+        "usageDetails",
+        "usageMetadata",
+        "usage_metadata",
+        "response",
+        "body",
+        "output",
+    ):
+        inner = record.get(key)
+        if isinstance(inner, str) and inner[:1] == "{":
+            try:
+                inner = decode_nested(inner)
+            except NoPrompt:
+                inner = None
+        if isinstance(inner, Mapping):
+            counts = token_counts(inner)
+            if counts != (None, None):
+                return counts
+    return None, None
+
+
+def _first_count(record: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
+    for name in names:
+        value = record.get(name)
+        if isinstance(value, str) and value.strip().isdigit():
+            value = int(value)
+        if isinstance(value, float) and value == value and value > 0 and value == int(value):
+            value = int(value)  # a column with gaps becomes one of floats in pandas
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            return value
+    return None
+
+
+def known_counts(record: Mapping[str, Any]) -> dict[str, int]:
+    """Token counts as fields of a Prompt."""
+    given, answered = token_counts(record)
+    counts = {}
+    if given:
+        counts["input_tokens"] = given
+    if answered:
+        counts["output_tokens"] = answered
+    return counts

@@ -1,0 +1,298 @@
+"""How records are packed in a file: JSON lines, JSON values, a dictionary of columns, a table, plain text, a server's log.
+
+Told from the beginning of the file, never from its name alone: JSON lines stand in files named .json, and log lines in
+files named .txt. The name decides only where the text leaves it open.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from profiler.errors import PromptsError
+from profiler.prompts.account import NoPrompt, Remarks
+from profiler.prompts.encoding import MAX_LINE_BYTES, TOO_LONG, Lines
+from profiler.prompts.json_text import JsonStream, Record, parse_line
+from profiler.prompts.server_log import is_server_log
+from profiler.prompts.source import Source
+from profiler.prompts.tables import (
+    DELIMITERS,
+    csv_records,
+    find_delimiter,
+    header_of,
+    likeliest_delimiter,
+    missing_column,
+)
+
+CONTAINERS = ("jsonl", "json", "csv", "tsv", "parquet", "text", "log")
+BLANK_LINES = "blank lines ignored"
+ONE_A_LINE = "plain text is read as one prompt a line"
+SONNET_POOL = "blank lines part the text into stanzas: if this is a pool of lines for vLLM's sonnet data set, it has no prompts of its own"
+# Keys under which exports keep their list of records.
+LIST_KEYS = ("data", "rows", "prompts", "requests", "records", "items", "examples", "samples", "conversations", "entries",
+             "results", "observations", "traces", "runs", "instances", "questions", "train", "test", "dataset",
+             "resultsByRequest", "inputs")  # fmt: skip
+# What marks an object with a list under such a key as one record all the same.
+RECORD_KEYS = frozenset(
+    {"messages", "prompt", "model", "role", "instruction", "question", "custom_id", "session_id", "id"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One packing: its slug (as format= takes it), its name in words, and for tables the delimiter."""
+
+    slug: str
+    words: str
+    delimiter: str = ","
+
+
+JSON_LINES = Container("jsonl", "JSON lines")
+JSON_VALUES = Container("json", "JSON")
+PLAIN_TEXT = Container("text", "plain text")
+SERVER_LOG = Container("log", "log lines")
+PARQUET_FILE = Container("parquet", "Parquet")
+
+
+def recognise(source: Source, lines: Lines, forced: str | None, column: str | None) -> Container:
+    """The packing of this source; `forced` is one of CONTAINERS.
+
+    Raises:
+        PromptsError: a table whose columns say nothing, or a column that is not there.
+    """
+    head = lines.head.replace("\x00", "")
+    is_table = forced in ("csv", "tsv") or (forced is None and source.suffix in (".csv", ".tsv", ".tab"))
+    if forced in ("jsonl", "json", "text", "log"):
+        return {"jsonl": JSON_LINES, "json": JSON_VALUES, "text": PLAIN_TEXT, "log": SERVER_LOG}[forced]
+    start = head.lstrip("\ufeff \t\r\n\x1e")
+    if not is_table or start[:1] in "[{":
+        if start[:1] in "[{":
+            found = _json_packing(head, source.is_whole)
+            if found is not None:
+                return found
+        elif _is_json_texts(start):
+            return JSON_LINES
+    if is_server_log(_whole_lines(head, source.is_whole)[:50]):
+        return SERVER_LOG
+    if forced == "tsv":
+        return _table("\t", head, column)
+    delimiter = find_delimiter(head, column=column, is_named_table=is_table)
+    if delimiter is not None:
+        return _table(delimiter, head, column)
+    if is_table:
+        delimiter = likeliest_delimiter(head)
+        names = header_of(head, delimiter)
+        if column is not None:
+            raise missing_column(column, names)
+        raise PromptsError(
+            f"{source.called()} is a table whose columns do not say which holds the prompts",
+            expected="a column named prompt, text, messages, question, instruction or the like",
+            got=", ".join(map(repr, names[:12])), remedy="name the column", field="column",
+        )  # fmt: skip
+    if column is not None:
+        raise PromptsError(
+            f"{source.called()} has no column {column!r}", expected="JSON objects, or a table with that column",
+            got="plain text", remedy="leave the column out to read one prompt a line", field="column",
+        )  # fmt: skip
+    return PLAIN_TEXT
+
+
+def _table(delimiter: str, head: str, column: str | None) -> Container:
+    if column is not None and column not in header_of(head, delimiter):
+        raise missing_column(column, header_of(head, delimiter))
+    name = {",": "CSV", "\t": "tab separated table"}.get(delimiter, f"CSV separated by {DELIMITERS[delimiter]}")
+    return Container("csv", name, delimiter)
+
+
+def _whole_lines(head: str, is_whole: bool) -> list[str]:
+    lines = head.splitlines()
+    return lines if is_whole or len(lines) < 2 else lines[:-1]
+
+
+def _is_json_texts(start: str) -> bool:
+    """Whether the first lines are JSON texts or other JSON scalars in quotes, one a line."""
+    written = [line for line in start.split("\n")[:4] if line.strip()][:3]
+    if not written or written[0][:1] != '"':
+        return False
+    return all(_is_json(line) for line in written[: max(1, len(written) - 1)])
+
+
+def _is_json(text: str) -> bool:
+    try:
+        orjson.loads(text)
+    except (orjson.JSONDecodeError, UnicodeEncodeError):
+        try:
+            json.loads(text, strict=False)
+        except (ValueError, RecursionError):
+            return False
+    return True
+
+
+def _json_packing(head: str, is_whole: bool) -> Container | None:
+    """JSON lines, or values that lie across lines; None where it only begins like JSON."""
+    lines = [line.strip("\ufeff\x1e \t\r") for line in _whole_lines(head, is_whole)]
+    lines = [line for line in lines if line][:50]
+    whole = [line for line in lines if line[0] in "[{" and _is_json(line.rstrip(","))]
+    if len(lines) == 1:
+        if is_whole and lines[0][0] == "{" and not whole and not _looks_like_json(lines[0]):
+            return None
+        return JSON_VALUES
+    # In a pretty printed file single lines may be JSON ("[],"), but not the first one.
+    first_is_value = _is_json(lines[0]) and lines[0] not in ("[]", "{}")
+    if first_is_value or (len(whole) >= 0.5 * len(lines) and lines[0] not in ("[", "{")):
+        return JSON_LINES
+    return JSON_VALUES if _looks_like_json("".join(lines[:20])) else None
+
+
+def _looks_like_json(text: str) -> bool:
+    """A template in braces ("{name}, write ...") or a mark in brackets ("[INST]") is no JSON."""
+    inner = text[1:].lstrip()
+    return inner[:1] in '"]}' or (
+        text[0] == "[" and (inner[:1] in "[{-0123456789" or inner[:4] in ("true", "fals", "null"))
+    )
+
+
+def records(container: Container, lines: Lines, remarks: Remarks) -> Iterator[Record]:
+    """All records of the source with their lines."""
+    if container.slug == "jsonl":
+        return json_lines(lines, remarks)
+    if container.slug == "json":
+        return _unpacked(JsonStream(lines.pieces(), remarks).values(), remarks)
+    if container.slug == "csv":
+        return csv_records(lines.texts(), container.delimiter, remarks)
+    if container.slug == "log":
+        return _log_lines(lines)
+    return _text_lines(lines, remarks)
+
+
+def json_lines(lines: Lines, remarks: Remarks) -> Iterator[Record]:
+    """One value a line."""
+    for line in lines:
+        if line.isspace():
+            remarks.line = lines.number
+            remarks.add(BLANK_LINES)
+            continue
+        number = remarks.line = lines.number
+        try:
+            if len(line) >= MAX_LINE_BYTES:
+                raise NoPrompt(TOO_LONG)
+            value = parse_line(
+                line, None if lines.encoding == "UTF-8" and _is_utf8(line) else lines.text(line), remarks
+            )
+        except NoPrompt as reason:
+            yield number, reason
+        else:
+            yield number, value
+
+
+def _is_utf8(line: bytes) -> bool:
+    if line.isascii():
+        return True
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _text_lines(lines: Lines, remarks: Remarks) -> Iterator[Record]:
+    blank_between = False
+    for text in lines.texts():
+        line = text.rstrip("\r\n")
+        if not line or line.isspace():
+            blank_between = lines.number > 1
+            yield lines.number, NoPrompt("a blank line")
+        else:
+            yield lines.number, line
+    remarks.line = 0
+    remarks.add(ONE_A_LINE)
+    if blank_between:
+        remarks.add(SONNET_POOL)
+
+
+def _log_lines(lines: Lines) -> Iterator[Record]:
+    for text in lines.texts():
+        if text.strip():
+            yield lines.number, {"_vllm_log": text}
+
+
+def _unpacked(values: Iterator[Record], remarks: Remarks) -> Iterator[Record]:
+    """Values with dictionaries of columns and lists under a key taken apart."""
+    for line, value in values:
+        if type(value) is dict:
+            table = columns_of(value)
+            if table is not None:
+                yield from table
+                continue
+            key = list_key_of(value)
+            if key is not None:
+                remarks.line = 0
+                remarks.add(f"the records are those under the key {key!r}")
+                remarks.unit = "record"
+                yield from enumerate(value[key], start=1)
+                continue
+        yield line, value
+
+
+def list_key_of(value: dict[str, Any]) -> str | None:
+    """The key under which an object keeps its list of records; None where it is itself a record."""
+    if not RECORD_KEYS.isdisjoint(value):
+        return None
+    for key in LIST_KEYS:
+        inner = value.get(key)
+        if isinstance(inner, list) and inner and isinstance(inner[0], dict | list | str):
+            if (
+                key in ("conversations", "items")
+                and isinstance(inner[0], dict)
+                and ("value" in inner[0] or "role" in inner[0])
+            ):
+                return None
+            if key == "inputs" and isinstance(inner[0], str):
+                return None
+            return key
+    return None
+
+
+def columns_of(value: dict[str, Any]) -> list[Record] | None:
+    """The rows of a dictionary of columns ({"prompt": [...], "max_tokens": [...]}); None where it is no such thing.
+
+    pandas writes columns as lists (orient="list") or as objects by row label (its default).
+    """
+    columns = {key: _column(cells) for key, cells in value.items()}
+    if len(columns) == 0 or any(cells is None for cells in columns.values()):
+        return None
+    lengths = {len(cells) for cells in columns.values() if cells is not None}
+    if len(lengths) != 1 or lengths == {0}:
+        return None
+    prompt_key = next(
+        (key for key in ("prompt", "text", "question", "instruction", "input", "query", "messages") if key in columns),
+        None,
+    )
+    if prompt_key is None:
+        return None
+    first = next((cell for cell in columns[prompt_key] or [] if cell is not None), None)
+    if isinstance(first, int | float) or (prompt_key == "messages" and isinstance(first, dict)):
+        return None  # token ids; one request's messages
+    if (
+        len(columns) == 1
+        and prompt_key != "prompt"
+        and isinstance(value[prompt_key], list)
+        and not isinstance(first, str)
+    ):
+        return None
+    return [
+        (row + 1, {key: cells[row] for key, cells in columns.items() if cells is not None})
+        for row in range(lengths.pop())
+    ]
+
+
+def _column(cells: Any) -> list[Any] | None:
+    if isinstance(cells, list):
+        return cells
+    if isinstance(cells, dict) and cells and all(key.isdigit() for key in cells):
+        return list(cells.values())
+    return None

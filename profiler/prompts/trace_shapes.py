@@ -1,0 +1,69 @@
+"""Records of lengths without texts: request traces and usage tables.
+
+No structure can be read from them, but their lengths are worth having: every reader here raises NoPrompt with the lengths,
+unless a text stands in the record after all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from profiler.prompts.account import NoPrompt, Remarks
+from profiler.prompts.answers import INPUT_COUNTS, OUTPUT_COUNTS, token_counts
+from profiler.prompts.request import read_body, read_value
+from profiler.prompts.sample import Prompt
+from profiler.prompts.settings import read_settings
+
+TRACE = "a length trace has lengths, arrival times and shared prefixes, no texts: no structure can be read from it"
+USAGE = "no prompt text: only token counts"
+TIMESTAMP = "timestamps that are no number (the lengths are kept)"
+_TEXTS = frozenset(
+    {"prompt", "prompts", "messages", "text", "input", "question", "instruction", "conversation", "conversations", "query",
+     "content", "turns", "inputs", "text_input", "prompt_0", "request", "body", "request_body", "texts", "input_text",
+     "payload", "contents", "log", "mapping", "data", "items"}
+)  # fmt: skip
+_COUNTS = (frozenset(INPUT_COUNTS) | frozenset(OUTPUT_COUNTS) | {
+    "total_tokens", "tokens", "n_context_tokens_total", "n_generated_tokens_total", "input_uncached_tokens"}) - {"input", "output"}  # fmt: skip
+
+
+def is_usage_table(keys: frozenset[str]) -> bool:
+    """Token counts, and no field that could hold a text."""
+    return not _COUNTS.isdisjoint(keys) and _TEXTS.isdisjoint(keys)
+
+
+def mooncake(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
+    """{"timestamp", "input_length", "output_length", "hash_ids"}, some with text_input or messages."""
+    given, answered = token_counts(record)
+    settings: dict[str, Any] = {}
+    if given:
+        settings["input_tokens"] = given
+    if answered:
+        settings["output_tokens"] = answered
+    text = record.get("text_input")
+    if text:
+        return read_value(text, remarks, settings={**read_settings(record, remarks), **settings}, place="text_input")
+    if any(record.get(key) for key in ("messages", "prompt", "text", "conversations", "question")):
+        return read_body(record, remarks, **settings)
+    timestamp = record.get("timestamp")
+    if timestamp is not None and not _is_number(timestamp):
+        remarks.add(TIMESTAMP)
+    if not given:
+        raise NoPrompt("a length trace's record without a positive input length")
+    raise NoPrompt(TRACE, input_tokens=given, output_tokens=answered)
+
+
+def usage_row(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
+    """Token counts of one request or of one billing period."""
+    given, answered = token_counts(record)
+    raise NoPrompt(USAGE, input_tokens=given, output_tokens=answered)
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool):
+        return False
+    try:
+        float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
+    return True

@@ -12,8 +12,7 @@ from typing import Any
 from advisor.candidates import Candidate
 from advisor.recommendation import Configuration
 from advisor.request import DeploymentSpec
-
-Schedule = list[tuple[int, int, int]]
+from advisor.schedule import Schedule
 
 
 def configure(

@@ -26,6 +26,7 @@ class Crossover:
     concurrency: int | None
     reason: CrossoverReason
     ranges: tuple[tuple[int, int], ...]
+    everywhere: bool  # whether it pays at every concurrency, or at none
 
 
 def curve_grid(*, limit: int, asked: int) -> tuple[int, ...]:
@@ -59,6 +60,6 @@ def find_crossover(
             ranges.append((int(b), int(b)))
         open_range = bool(pay)
     if not ranges:
-        return Crossover(None, "none", ())
+        return Crossover(None, "none", (), everywhere=True)
     reason: CrossoverReason = "beyond_capacity" if open_range else "found"
-    return Crossover(ranges[-1][1], reason, tuple(ranges))
+    return Crossover(ranges[-1][1], reason, tuple(ranges), everywhere=all(pays))

@@ -13,6 +13,7 @@ from advisor.request import DeploymentSpec, GpuSpec, ModelSpec
 from profiler.architecture import Architecture, read_architecture
 from profiler.catalog import find_gpu, find_model, gpu_from_numbers
 from profiler.catalog.models import find_entry
+from profiler.compatibility import default_gpu_memory_utilization
 from profiler.deployment import Deployment, Gpu
 from profiler.errors import ArchitectureError, DeploymentError, UnknownNameError
 
@@ -29,11 +30,11 @@ def resolve_deployment(spec: DeploymentSpec) -> Deployment:
             remedy="give it as deployment.speculation.draft",
             field="deployment.target",
         )
-    settings = {} if spec.gpu_memory_utilization is None else {"gpu_memory_utilization": spec.gpu_memory_utilization}
     return Deployment(
         target=target,
         gpu=resolve_gpu(spec.gpu),
         tensor_parallel_size=spec.tensor_parallel_size,
+        gpu_memory_utilization=spec.gpu_memory_utilization or default_gpu_memory_utilization(spec.engine_version),
         max_model_len=spec.max_model_len,
         max_num_seqs=spec.max_num_seqs,
         max_num_batched_tokens=spec.max_num_batched_tokens,
@@ -41,7 +42,6 @@ def resolve_deployment(spec: DeploymentSpec) -> Deployment:
         enforce_eager=spec.enforce_eager,
         kv_cache_dtype=spec.kv_cache_dtype,
         engine_version=spec.engine_version,
-        **settings,
     )
 
 

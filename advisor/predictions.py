@@ -9,8 +9,11 @@ own cache holds.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
+from importlib.metadata import version
+from importlib.resources import files
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,9 +81,13 @@ class Predictions:
     concurrency: Ints
     acceptance: AcceptanceEstimate
     gain: Estimate  # of each case
+    without: Arm
+    speculative: Arm
+    log_sd_step: Floats
+    log_sd_ratio: Floats
     speedups: Speedups
     covered: NDArray[np.bool_]
-    gaps: Ints = field(repr=False)
+    gaps: Ints
 
 
 @cache
@@ -93,6 +100,21 @@ def acceptance_model() -> AcceptanceModel:
 def step_cost_model() -> StepCostModel:
     """The step-cost model, read once."""
     return StepCostModel.from_priors()
+
+
+def layer_overhead_ms() -> float:
+    """What launching one layer costs, as fitted."""
+    return float(step_cost_model().constants_.named()["o_layer_ms"])
+
+
+@cache
+def model_version() -> str:
+    """The version of the package and of the numbers behind each model, so that an answer can be traced to them."""
+    parts = [f"specworth {version('specworth')}"]
+    for name in ("acceptance", "step_cost"):
+        text = (files("models") / "priors" / f"{name}.yaml").read_bytes()
+        parts.append(f"{name} {sha256(text).hexdigest()[:8]}")
+    return ", ".join(parts)
 
 
 def predict(
@@ -118,17 +140,20 @@ def predict(
     base_step = cost.base_step_ms[:rows].copy()
     base_step[apart] = cost.base_step_ms[rows:]
     output_tokens = np.array([c.conditions.output_tokens for c in cases])[case]
+    without = Arm(running_without, cost.prefill_ms[:rows], base_step)
+    speculative = Arm(running, cost.speculative_prefill_ms[:rows], cost.step_ms[:rows])
     speedups = compare(
-        without=Arm(running_without, cost.prefill_ms[:rows], base_step),
-        speculative=Arm(running, cost.speculative_prefill_ms[:rows], cost.step_ms[:rows]),
+        without=without,
+        speculative=speculative,
         gain=Estimate(gain.value[case], gain.log_sd[case]),
         output_tokens=output_tokens,
         log_sd_step=cost.log_sd_step[:rows],
         log_sd_ratio=cost.log_sd_ratio[:rows],
     )
     return Predictions(
-        cases=tuple(cases), case=case, concurrency=concurrency, acceptance=acceptance, gain=gain, speedups=speedups,
-        covered=cost.covered[:rows], gaps=cost.gaps[:rows],
+        cases=tuple(cases), case=case, concurrency=concurrency, acceptance=acceptance, gain=gain, without=without,
+        speculative=speculative, log_sd_step=cost.log_sd_step[:rows], log_sd_ratio=cost.log_sd_ratio[:rows],
+        speedups=speedups, covered=cost.covered[:rows], gaps=cost.gaps[:rows],
     )  # fmt: skip
 
 

@@ -96,7 +96,7 @@ class WorkloadSummary(Told):
     output_tokens: float
     overlap: float = Field(description="Expected share of the answer that repeats the prompt")
     temperature: float
-    concurrency: float
+    concurrency: int
     cached_prefix_share: float
     languages: dict[str, float]
     skipped: dict[str, int] = Field(description="Records that gave no prompt, by reason")

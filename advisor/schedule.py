@@ -14,7 +14,13 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.candidates import Candidate
+from advisor.recommendation import Warned
 from models.estimate import Floats
+from profiler.compatibility import model_runner, supports_option
+from profiler.deployment import Deployment
+
+Schedule = list[tuple[int, int, int]]
 
 # The roofline's speedups are within 4 % on average of those measured on an H200: less than that is no reason to switch.
 WORTH_SWITCHING = 1.04
@@ -22,7 +28,7 @@ WORTH_SWITCHING = 1.04
 
 def batch_size_schedule(
     *, batch_size: NDArray[np.int64], speedup: Floats, k: Sequence[int], fixed_k: int
-) -> list[tuple[int, int, int]] | None:
+) -> Schedule | None:
     """Tiers [first, last, k] over 1 to the last batch size, or None where the fixed k is as good.
 
     batch_size (B,): rising, from 1. speedup (K, B): of each k in `k` (0 may be one) at each batch size.
@@ -44,3 +50,20 @@ def batch_size_schedule(
     if {tier[2] for tier in tiers} == {fixed_k}:
         return None
     return [(first, last, tokens) for first, last, tokens in tiers]
+
+
+def resolve_schedule(
+    schedule: Schedule | None, deployment: Deployment, candidate: Candidate
+) -> tuple[Schedule | None, tuple[Warned, ...]]:
+    """The schedule where the engine version has the option, and what to know of it there."""
+    version = deployment.engine_version
+    if schedule is None or supports_option("num_speculative_tokens_per_batch_size", version) is not True:
+        return None, ()
+    if model_runner(deployment.target, candidate.method, version) == 1:
+        return schedule, ()
+    text = (
+        f"vLLM {version} serves this target with its second model runner, which was reported to draft the largest k "
+        "whatever "
+        "the schedule says (vllm-project/vllm#51510): check the drafted tokens in /metrics"
+    )
+    return schedule, (Warned(code="schedule_may_be_ignored", text=text),)

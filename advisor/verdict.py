@@ -37,12 +37,16 @@ def probability_of(estimate: Estimate, *, min_speedup: float) -> Floats:
     return np.asarray(_normal_cdf(z), dtype=np.float64)
 
 
-def decide(*, probability: float, confidence: float, measured_here: bool) -> Decision:
-    """The verdict; `measured_here`: whether measurements cover this GPU, engine and method."""
+def decide(*, probability: float, confidence: float, measured_here: bool, everywhere: bool = True) -> Decision:
+    """The verdict.
+
+    measured_here: whether measurements cover this GPU, engine and method. everywhere: whether the verdict is the same
+    at every concurrency, which must hold where the concurrency is not known.
+    """
     return Decision(
         verdict="enable" if probability >= 0.5 else "disable",
         probability=probability,
-        decisive=measured_here and max(probability, 1.0 - probability) >= confidence,
+        decisive=measured_here and everywhere and max(probability, 1.0 - probability) >= confidence,
     )
 
 

@@ -1,0 +1,128 @@
+"""Is speculative decoding worth it for these prompts, on this deployment, under this traffic?
+
+The whole flow in one function: what is served, what is asked of it, which candidates there are, what the models predict
+for each at every concurrency, which is best, whether it pays, up to where, why, and what to give to vLLM.
+"""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import numpy as np
+from models.workload import describe_workload
+
+from advisor.candidates import find_candidates
+from advisor.capacity import describe_memory, inspect_load, plan_capacity
+from advisor.choice import choose, decided, describe_alternatives
+from advisor.configuration import configure
+from advisor.crossover import curve_grid
+from advisor.deployment import resolve_deployment
+from advisor.evidence import resolve_evidence
+from advisor.load import resolve_load
+from advisor.outlook import look_around
+from advisor.predictions import Case, layer_overhead_ms, model_version, predict
+from advisor.preflight import (
+    inspect_candidate,
+    inspect_engine,
+    inspect_sampling,
+    inspect_target,
+    not_measured_here,
+)
+from advisor.recommendation import Recommendation
+from advisor.request import RecommendationRequest
+from advisor.schedule import resolve_schedule
+from advisor.traffic import resolve_traffic
+from advisor.verdict import decide, probability_of
+from advisor.workload import summarise
+from profiler.prompts import prompts_from_objects
+from profiler.prompts.sample import PromptSample
+
+
+def advise(
+    request: RecommendationRequest, *, sample: PromptSample | None = None, tokenizer: Path | None = None
+) -> Recommendation:
+    """Answer one request. Raises InputError, with the dotted place of what cannot be used.
+
+    sample: prompts that are already read, instead of `request.prompts`. tokenizer: the target's tokenizer.json, so that
+    tokens are counted instead of estimated.
+    """
+    policy, speculation = request.policy, request.deployment.speculation
+
+    # What is served, how it could speculate, and what was measured.
+    deployment = resolve_deployment(request.deployment)
+    candidates = find_candidates(deployment, speculation)
+    evidence = resolve_evidence(request.evidence, speculation)
+
+    # What is asked of it.
+    prompts = sample if sample is not None else prompts_from_objects(request.prompts)
+    workload = describe_workload(prompts, tokenizer=tokenizer)
+    traffic = resolve_traffic(request.traffic, prompts=prompts.prompts, workload=workload, deployment=deployment)
+    conditions = traffic.conditions
+    capacity = plan_capacity(deployment, candidates, conditions)
+    limit = capacity.limit_without
+    load = resolve_load(request.traffic, deployment=deployment, conditions=conditions, limit=limit)
+
+    # What the models say of every candidate, k and concurrency, and which is best.
+    preflights = {
+        c: inspect_candidate(c, deployment, capacity=capacity, longest_tokens=traffic.longest_tokens)
+        for c in candidates
+    }
+    blocked = {candidate: found.blocked for candidate, found in preflights.items() if found.blocked}
+    cases = [Case(c, k, conditions, capacity.limit(c), limit) for c in candidates for k in c.ks]
+    grid = curve_grid(limit=limit, asked=load.concurrency)
+    predictions = predict(
+        deployment, cases,
+        case=np.repeat(np.arange(len(cases)), len(grid)), concurrency=np.tile(grid, len(cases)), evidence=evidence,
+    )  # fmt: skip
+    best, others = choose(predictions, concurrency=load.concurrency, objective=policy.objective, blocked=blocked)
+    chosen, preflight = best.case.candidate, preflights[best.case.candidate]
+
+    # Does it pay, up to where, and why?
+    estimate = decided(predictions.speedups, policy.objective)
+    probability = float(probability_of(estimate, min_speedup=policy.min_speedup)[best.row])
+    outlook = look_around(deployment, best, concurrency=load.concurrency, evidence=evidence, policy=policy)
+    decision = decide(
+        probability=0.0 if preflight.blocked else probability,
+        confidence=policy.confidence,
+        measured_here=bool(predictions.covered[best.row]) and not preflight.doubtful,
+        everywhere=not load.assumed or outlook.crossover.everywhere,
+    )
+    enabled = decision.verdict == "enable"
+    schedule, schedule_warnings = resolve_schedule(outlook.schedule, deployment, chosen) if enabled else (None, ())
+    acceptance = best.acceptance()
+    return Recommendation(
+        id=uuid.uuid4().hex,
+        verdict=decision.verdict,
+        decisive=decision.decisive,
+        probability=decision.probability,
+        speedup=best.speedup(),
+        acceptance=acceptance,
+        crossover_concurrency=outlook.crossover.concurrency,
+        crossover_reason=outlook.crossover.reason,
+        enable_ranges=list(outlook.crossover.ranges),
+        curve=best.curve(),
+        configuration=configure(
+            request.deployment, chosen if enabled else None, k=best.case.k, schedule=schedule,
+            heterogeneous_vocab=preflight.heterogeneous_vocab,
+        ),
+        alternatives=describe_alternatives(
+            others, chosen=best, policy=policy, capacity=capacity, preflights=preflights
+        ),
+        workload=summarise(prompts, workload, traffic, load),
+        memory=describe_memory(capacity, chosen, concurrency=load.concurrency, conditions=conditions),
+        reasons=outlook.reasons,
+        warnings=[
+            *preflight.warnings,
+            *traffic.warnings,
+            *load.warnings,
+            *inspect_load(load.concurrency, capacity, chosen, conditions),
+            *inspect_sampling(prompts.prompts),
+            *inspect_target(deployment, layer_overhead_ms=layer_overhead_ms()),
+            *inspect_engine(deployment),
+            *not_measured_here(int(predictions.gaps[best.row])),
+            *schedule_warnings,
+        ],
+        basis="mixed" if acceptance.basis == "measured" else "predicted",  # the costs are always predicted here
+        model_version=model_version(),
+    )  # fmt: skip

@@ -1,0 +1,78 @@
+"""What around the chosen case: up to which concurrency it pays, whether k should follow the batch size, and what
+decides?
+
+All of it is asked of the models in one more table: the chosen case at many concurrencies, its other k at some, and one
+row for each what-if.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from advisor.candidates import LARGEST_K
+from advisor.choice import Choice, decided
+from advisor.crossover import Crossover, curve_grid, find_crossover, fine_grid
+from advisor.predictions import Case, predict
+from advisor.reasons import all_accepted, tell, what_ifs
+from advisor.recommendation import Reason
+from advisor.request import PolicySpec
+from advisor.schedule import batch_size_schedule
+from advisor.verdict import probability_of
+from models.acceptance import AcceptanceEvidence
+from profiler.deployment import Deployment
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What surrounds the verdict."""
+
+    crossover: Crossover
+    schedule: list[tuple[int, int, int]] | None  # whether or not the engine has the option
+    reasons: list[Reason]
+
+
+def look_around(
+    deployment: Deployment, best: Choice, *, concurrency: int, evidence: AcceptanceEvidence | None, policy: PolicySpec
+) -> Outlook:
+    """Predict the surroundings of the chosen case."""
+    case = best.case
+    limit = min(case.limit, case.limit_without)
+    fine = fine_grid(limit=limit)
+    context = deployment.max_model_len or deployment.target.max_position_embeddings
+    changes = list(what_ifs(case, concurrency=concurrency, context=context))
+    named = len(case.candidate.ks) == 1
+    ks = [k for k in (*case.candidate.ks, 0) if k <= LARGEST_K] if not named else [*range(case.k, -1, -1)]
+    sizes = np.array([b for b in curve_grid(limit=limit, asked=limit) if b <= limit], dtype=np.int64)
+
+    cases: list[Case] = [case, *(replace(case, k=k) for k in ks), *(change.case for change in changes)]
+    rows = np.concatenate(
+        [
+            np.zeros(fine.size, dtype=np.int64),
+            np.repeat(np.arange(1, 1 + len(ks)), sizes.size),
+            np.arange(1 + len(ks), len(cases)),
+        ]
+    )
+    concurrencies = np.concatenate(
+        [fine, np.tile(sizes, len(ks)), np.array([change.concurrency for change in changes], dtype=np.int64)]
+    )
+    predictions = predict(deployment, cases, case=rows, concurrency=concurrencies, evidence=evidence)
+    estimate = decided(predictions.speedups, policy.objective)
+
+    pays = probability_of(estimate, min_speedup=policy.min_speedup)[: fine.size] >= 0.5
+    first = fine.size + len(ks) * sizes.size
+    present = float(decided(best.predictions.speedups, policy.objective).value[best.row])
+    most = float(decided(all_accepted(best.predictions, best.row), policy.objective).value[0])
+    return Outlook(
+        crossover=find_crossover(concurrency=fine, pays=pays),
+        schedule=batch_size_schedule(
+            batch_size=sizes,
+            speedup=estimate.value[fine.size : first].reshape(len(ks), sizes.size),
+            k=ks,
+            fixed_k=case.k,
+        ),
+        reasons=tell(
+            best.predictions, best.row, changes, speedups=estimate.value[first:].tolist(), present=present, most=most
+        ),
+    )

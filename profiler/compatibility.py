@@ -23,8 +23,8 @@ from profiler.errors import DeploymentError, UnknownNameError
 GIB = 2**30
 Version = tuple[int, int, int]
 
-# vllm/v1/sample/logits_processor/__init__.py, 0.17 to 0.32: "min_p and logit_bias parameters won't work with speculative
-# decoding". Before (is_spec_decode_unsupported) requests with min_p were served without drafts.
+# vllm/v1/sample/logits_processor/__init__.py, 0.17 to 0.32: "min_p and logit_bias parameters won't work with
+# speculative decoding". Before (is_spec_decode_unsupported) requests with min_p were served without drafts.
 IGNORED_SAMPLING: tuple[str, ...] = ("min_p", "logit_bias")
 
 _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:[.\-+]?[a-z].*|\+.*|\.\d.*)?", re.IGNORECASE)

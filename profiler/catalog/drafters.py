@@ -1,8 +1,8 @@
 """Which drafters are known for this target?
 
-Heads that name it among their targets, and the draft models that its family is commonly drafted with: same tokenizer, same
-vocabulary size (vLLM refuses a draft model of another size: SpeculativeConfig.verify_equal_vocab_size_if_draft_model),
-fewer bytes of weights to read for a token. A target's own multi-token-prediction layers are no entry of their own:
+Heads that name it among their targets, and the draft models that its family is commonly drafted with: same tokenizer,
+same vocabulary size (vLLM refuses a draft model of another size: SpeculativeConfig,
+verify_equal_vocab_size_if_draft_model), fewer bytes of weights to read for a token. A target's own multi-token-prediction layers are no entry of their own:
 `Architecture.mtp_layers` tells of them. Whether a drafter pays is not decided here.
 """
 

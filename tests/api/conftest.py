@@ -1,0 +1,112 @@
+"""A real server on a loopback port, and the real console script: what users meet, not what is inside."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+
+from api.app import create_app
+from api.settings import Settings
+
+LLAMA_CONFIG: dict[str, Any] = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "vocab_size": 128256,
+    "max_position_embeddings": 131072,
+    "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+}
+
+
+@contextlib.contextmanager
+def serving(settings: Settings) -> Iterator[str]:
+    """The service on a free loopback port, in a thread; gives its URL."""
+    config = uvicorn.Config(create_app(settings), host="127.0.0.1", port=0, log_level="warning", lifespan="off")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    until = time.monotonic() + 20
+    while not server.started:
+        assert thread.is_alive(), "the server died"
+        assert time.monotonic() < until, "the server did not start"
+        time.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(timeout=10)
+
+
+@pytest.fixture(scope="session")
+def url() -> Iterator[str]:
+    """A server with the default settings."""
+    with serving(Settings()) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def client(url: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=url, timeout=60, trust_env=False) as opened:
+        yield opened
+
+
+@pytest.fixture
+def body() -> dict[str, Any]:
+    """A small request that is valid."""
+    return {
+        "prompts": ["Write a Python function that merges overlapping intervals."],
+        "deployment": {"target": "meta-llama/Llama-3.1-8B-Instruct", "gpu": "H200"},
+        "traffic": {"concurrency": 4, "temperature": 0.0, "input_tokens": 128, "output_tokens": 128},
+    }
+
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def specworth(tmp_path: Path) -> Run:
+    """Runs the installed console script, in a folder that is not the checkout."""
+    script = Path(sys.executable).with_name("specworth")
+
+    def run(*arguments: str | Path, stdin: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [script, *map(str, arguments)],
+            input=stdin,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=60,
+            cwd=tmp_path,
+            env=os.environ | {"NO_COLOR": "1"} | environment,
+        )
+
+    return run
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> Path:
+    """A file with a few prompts, one a line."""
+    path = tmp_path / "prompts.jsonl"
+    path.write_text(
+        '{"messages": [{"role": "user", "content": "Return the invoice as JSON."}], "temperature": 0}\n'
+        '{"prompt": "Write a Python function that merges intervals.", "max_tokens": 200}\n'
+        '"Translate into German: the door is open."\n',
+        encoding="utf-8",
+    )
+    return path

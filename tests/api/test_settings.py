@@ -1,0 +1,61 @@
+"""Settings: their defaults, and what an operator reads when one cannot be used."""
+
+import pytest
+
+from api.settings import Settings, load_settings, unknown_settings
+from profiler.errors import InputError
+
+
+def test_defaults_listen_on_this_machine_alone_and_take_32_mib(monkeypatch):
+    """Without any variable the service is reachable from nowhere else."""
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"SPECWORTH_{name.upper()}", raising=False)
+    settings = load_settings()
+    assert (settings.host, settings.port, settings.max_body_bytes) == ("127.0.0.1", 8000, 32 * 2**20)
+
+
+def test_variables_are_read_and_sizes_may_carry_a_unit(monkeypatch):
+    """1MiB is 1,048,576 bytes."""
+    monkeypatch.setenv("SPECWORTH_MAX_BODY_BYTES", "1MiB")
+    monkeypatch.setenv("SPECWORTH_MAX_PROMPTS", "7")
+    settings = load_settings()
+    assert (settings.max_body_bytes, settings.max_prompts) == (2**20, 7)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("SPECWORTH_PORT", "80000"),
+        ("SPECWORTH_MAX_BODY_BYTES", "lots"),
+        ("SPECWORTH_MAX_BODY_BYTES", "-5"),
+        ("SPECWORTH_MAX_PROMPTS", "0"),
+        ("SPECWORTH_BODY_TIMEOUT_S", "nan"),
+        ("SPECWORTH_MAX_JSON_DEPTH", "100000"),
+        ("SPECWORTH_HOST", ""),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_refused_by_name_and_value(monkeypatch, variable, value):
+    """The message has the variable, what it is for, and what was found."""
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(InputError) as caught:
+        load_settings()
+    message = str(caught.value)
+    description = Settings.model_fields[variable.removeprefix("SPECWORTH_").lower()].description
+    assert variable in message
+    assert repr(value) in message
+    assert description is not None
+    assert description in message
+
+
+def test_an_option_comes_before_the_variable_and_is_named_when_wrong(monkeypatch):
+    """`specworth serve --port` overrides SPECWORTH_PORT."""
+    monkeypatch.setenv("SPECWORTH_PORT", "9000")
+    assert load_settings(port=9001).port == 9001
+    with pytest.raises(InputError, match="--port"):
+        load_settings(port=99_999)
+
+
+def test_a_mistyped_variable_is_told_with_the_nearest_setting():
+    """A typing mistake is no silent default."""
+    found = unknown_settings({"SPECWORTH_MAX_BODY": "1", "PATH": "x", "SPECWORTH_PORT": "1"})
+    assert found == ["SPECWORTH_MAX_BODY (nearest: SPECWORTH_MAX_BODY_BYTES)"]

@@ -26,7 +26,7 @@ class AcceptanceInputs:
     temperature: Floats
     probabilistic: NDArray[np.bool_]  # draft_sample_method == "probabilistic"
     size_ratio: Floats  # parameters of the drafter / of the target; nan where there is no drafter
-    overlap: Floats  # share of the output that copies the prompt, 0..1
+    overlap: Floats  # share of the output that copies prompt or earlier output, 0..1; nan: as its classes let expect
     structure: Floats  # (n, classes), rows sum to 1, in the order of models.structure.STRUCTURES
 
     def __len__(self) -> int:
@@ -43,20 +43,23 @@ class AcceptanceInputs:
         structure: ArrayLike,
         probabilistic: ArrayLike = False,
         size_ratio: ArrayLike = np.nan,
-        overlap: ArrayLike = 0.0,
+        overlap: ArrayLike = np.nan,
     ) -> AcceptanceInputs:
         """Broadcast scalars and arrays to one table; one structure mixture may serve all rows."""
         shares = np.atleast_2d(np.asarray(structure, dtype=np.float64))
-        columns = np.broadcast_arrays(
-            np.atleast_1d(np.asarray(method, dtype=np.str_)),
-            np.asarray(num_speculative_tokens, dtype=np.int64),
-            np.asarray(temperature, dtype=np.float64),
-            np.asarray(probabilistic, dtype=np.bool_),
-            np.asarray(size_ratio, dtype=np.float64),
-            np.asarray(overlap, dtype=np.float64),
-            np.zeros(shares.shape[0]),
+        names = np.atleast_1d(np.asarray(method, dtype=np.str_))
+        names, tokens, heat, soft, ratio, copied, _ = np.broadcast_arrays(
+            names, num_speculative_tokens, temperature, probabilistic, size_ratio, overlap, np.zeros(shares.shape[0])
         )
-        return cls(*columns[:-1], structure=np.broadcast_to(shares, (columns[0].shape[0], shares.shape[1])))
+        return cls(
+            method=names,
+            num_speculative_tokens=tokens.astype(np.int64),
+            temperature=heat.astype(np.float64),
+            probabilistic=soft.astype(np.bool_),
+            size_ratio=ratio.astype(np.float64),
+            overlap=copied.astype(np.float64),
+            structure=np.broadcast_to(shares, (names.shape[0], shares.shape[1])),
+        )
 
     @classmethod
     def concatenate(cls, tables: Sequence[AcceptanceInputs]) -> AcceptanceInputs:

@@ -9,14 +9,18 @@ widened. Counts that contradict themselves are refused with the field that does.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from models.acceptance.estimate import AcceptanceEstimate, AcceptanceInputs
-from models.acceptance.model import COPYING, AcceptanceModel, conditionals
+from models.acceptance.estimate import POSITIONS, AcceptanceEstimate, AcceptanceInputs
+from models.acceptance.model import COPYING, AcceptanceModel, expit, length_from_conditionals, logit
 from models.estimate import Floats
 from profiler.errors import EvidenceError
+
+DRAFTS_PER_REQUEST = 67.0  # an answer of 200 tokens at an AL of 3, as in design.md's measurements
+SHIFT_DOUBT = 0.5  # of a model's difference between settings: the sd of the temperature slopes over their mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,43 +153,106 @@ def _check_agreement(evidence: AcceptanceEvidence) -> None:
 def acceptance_from_evidence(
     evidence: AcceptanceEvidence, *, inputs: AcceptanceInputs, model: AcceptanceModel
 ) -> AcceptanceEstimate:
-    """Predict `inputs`, with rows of the evidence's method resting on its counts; other rows keep the prior."""
-    rows = inputs.method == evidence.method
+    """Predict `inputs`, with rows of the evidence's method resting on its counts; other rows keep the prior.
+
+    At the evidence's own k, temperature and drafting AL is 1 + accepted / drafts exactly. Elsewhere the model's
+    difference between the two settings is added on the log-odds scale, and half of that difference to the spread.
+    """
     prior = model.predict(inputs)
-    if not rows.any():
-        return prior
+    rows = inputs.method == evidence.method
     if evidence.drafts == 0:
-        share = np.where(rows, 0.0, prior.draft_share)
-        return AcceptanceEstimate(
-            per_position=prior.per_position,
-            draft_share=share,
-            acceptance_length=prior.acceptance_length,
-            length_log_sd=prior.length_log_sd,
+        # A copying method that found no match: what it would have accepted stays the prior's, and never counts.
+        return replace(
+            prior,
+            draft_share=np.where(rows, 0.0, prior.draft_share),
             draft_share_log_sd=np.where(rows, 0.0, prior.draft_share_log_sd),
             measured=rows,
         )
-    survival = np.where(rows[:, None], _survival(evidence, prior.per_position.shape[1]), 0.0)
-    within = np.arange(1, survival.shape[1] + 1)[None, :] <= inputs.num_speculative_tokens[:, None]
-    survival = np.where(within, survival, 0.0)
+    k, k_measured = inputs.num_speculative_tokens, evidence.num_speculative_tokens
+    longest = np.full(len(inputs), max(POSITIONS, k_measured, int(k.max(initial=1))), dtype=np.int64)
+    there = replace(inputs, num_speculative_tokens=longest)
+    here = replace(
+        there,
+        temperature=inputs.temperature if evidence.temperature is None else np.full(len(inputs), evidence.temperature),
+        probabilistic=np.full(len(inputs), evidence.probabilistic),
+    )
+    odds_here = logit(model.predict(here).per_position)
+    odds_there = logit(model.predict(there).per_position)
+    measured = _measured_odds(evidence, odds_here)
+    alpha = expit(measured + odds_there - odds_here)
+    alpha = np.where(np.arange(1, alpha.shape[1] + 1)[None, :] <= k[:, None], alpha, np.nan)
+    alpha = alpha[:, : prior.per_position.shape[1]]
+    gain = length_from_conditionals(alpha) - 1.0
     share = evidence.draft_share
+    share_rows = rows & (share is not None)
     return AcceptanceEstimate(
-        per_position=np.where(rows[:, None], conditionals(survival, inputs.num_speculative_tokens), prior.per_position),
-        draft_share=prior.draft_share if share is None else np.where(rows, share, prior.draft_share),
-        acceptance_length=np.where(rows, 1.0 + survival.sum(axis=1), prior.acceptance_length),
-        length_log_sd=np.where(rows, 1.0 / math.sqrt(max(evidence.accepted, 1.0)), prior.length_log_sd),
-        draft_share_log_sd=prior.draft_share_log_sd if share is None else np.where(rows, 0.0, prior.draft_share_log_sd),
+        per_position=np.where(rows[:, None], alpha, prior.per_position),
+        draft_share=np.where(share_rows, share or 0.0, prior.draft_share),
+        acceptance_length=np.where(rows, 1.0 + gain, prior.acceptance_length),
+        length_log_sd=np.where(
+            rows, _spread(evidence, model, gain=gain, k=k, moved=(odds_here, odds_there)), prior.length_log_sd
+        ),
+        draft_share_log_sd=np.where(share_rows, _share_spread(evidence, model), prior.draft_share_log_sd),
         measured=rows,
     )
 
 
-def _survival(evidence: AcceptanceEvidence, length: int) -> Floats:
-    """Survival per position; where only a total is known, one α for all positions that gives it."""
-    k = evidence.num_speculative_tokens
-    low, high = 0.0, 1.0
+def _measured_odds(evidence: AcceptanceEvidence, odds: Floats) -> Floats:
+    """Log-odds (n, K) at the evidence's own setting: its counts where they reach, the model's shape beyond them.
+
+    A total without positions moves all of the model's positions by the one shift that gives the total.
+    """
+    k, wanted = evidence.num_speculative_tokens, evidence.accepted / evidence.drafts
+    low, high = np.full((odds.shape[0], 1), -30.0), np.full((odds.shape[0], 1), 30.0)
     for _ in range(60):
         middle = (low + high) / 2
-        if sum(middle**i for i in range(1, k + 1)) < evidence.accepted / evidence.drafts:
-            low = middle
-        else:
-            high = middle
-    return np.array([high**i for i in range(1, length + 1)])
+        short = np.cumprod(expit(odds[:, :k] + middle), axis=1).sum(axis=1, keepdims=True) < wanted
+        low, high = np.where(short, middle, low), np.where(short, high, middle)
+    shifted: Floats = odds + (low + high) / 2
+    positions = evidence.accepted_per_position
+    if positions is not None:
+        counts = np.array([evidence.drafts, *positions, *([0.0] * (k - len(positions)))])
+        alpha = np.divide(counts[1:], counts[:-1], out=np.zeros(k), where=counts[:-1] > 0)
+        shifted[:, :k] = logit(alpha)[None, :]
+    return shifted
+
+
+def _requests(evidence: AcceptanceEvidence) -> float:
+    """About how many requests stand behind the counts: drafts of one request are alike, requests are not."""
+    return max(1.0, evidence.drafts / DRAFTS_PER_REQUEST)
+
+
+def _spread(
+    evidence: AcceptanceEvidence,
+    model: AcceptanceModel,
+    *,
+    gain: Floats,
+    k: NDArray[np.int64],
+    moved: tuple[Floats, Floats],
+) -> Floats:
+    """Sd of log(AL - 1): counting, requests that differ, and how far the setting is from the evidence's."""
+    within = model.coefficients_.within_log_sd
+    mean = max(evidence.accepted / evidence.drafts, 0.5 / evidence.drafts)
+    # Var(X) <= mean (k - mean) for X in 0..k: counts say no more where positions are not given.
+    counting = math.sqrt(max(mean * (evidence.num_speculative_tokens - mean), 0.0) / evidence.drafts) / mean
+    base = math.hypot(counting, within / math.sqrt(_requests(evidence)))
+    here, there = (
+        length_from_conditionals(np.where(np.arange(1, odds.shape[1] + 1)[None, :] <= k[:, None], expit(odds), np.nan))
+        for odds in moved
+    )
+    setting = SHIFT_DOUBT * np.abs(np.log(np.maximum(there - 1.0, 1e-9) / np.maximum(here - 1.0, 1e-9)))
+    # Positions beyond the evidence's, or the shape that a total does not give.
+    reach = within * np.abs(np.log(k / evidence.num_speculative_tokens))
+    if evidence.accepted_per_position is not None:
+        reach = np.where(k > evidence.num_speculative_tokens, reach, 0.0)
+    spread: Floats = np.sqrt(base**2 + np.square(setting) + np.square(reach)) + 0.0 * gain
+    return spread
+
+
+def _share_spread(evidence: AcceptanceEvidence, model: AcceptanceModel) -> float:
+    """Sd of log m: counting, and requests that differ; 0 where every step drafts."""
+    share = evidence.draft_share
+    if share is None or share >= 1.0:
+        return 0.0
+    counting = math.sqrt((1.0 - share) / max(evidence.drafts, 1.0))
+    return math.hypot(counting, (1.0 - share) * model.coefficients_.within_log_sd / math.sqrt(_requests(evidence)))

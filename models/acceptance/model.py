@@ -3,15 +3,15 @@
 The conditional acceptance of draft position i is a logit-linear function:
 
     logit α_i = method + structure class - slope(class) · T^p · relief + size · log(drafter / target)
-                + decay(method) · log(i) + copy(method) · overlap
+                + decay(method) · log(i)
 
 with one temperature slope for each class (a poem loses far more than a JSON object) and `relief` < 1 for probabilistic
-drafting. n-gram and suffix drafters propose only on a match: their share m of drafting steps is logit-linear in overlap and
-class. A workload is a mixture of classes: each is computed by itself and they are mixed by *steps*, since
-a class with a long acceptance length takes fewer of them: τ = 1 / Σ share_c / τ_c.
+drafting. n-gram and suffix drafters propose only on a match: their share m of drafting steps is logit-linear in class
+and overlap. A workload is a mixture of classes: each is computed by itself and they are mixed by *steps*, since a class
+with a long acceptance length takes fewer of them: τ = 1 / Σ share_c / τ_c.
 
-Every coefficient is in models/priors/acceptance.yaml with its source. The model refuses methods it has no coefficients
-for; it knows nothing about a particular drafter's training, which is what the spread is for.
+Every coefficient is in models/priors/acceptance.yaml with its source. The model refuses methods that it has no
+coefficients for; it knows nothing about a particular drafter's training, which is what the spread is for.
 """
 
 from __future__ import annotations
@@ -31,6 +31,19 @@ from profiler.errors import ArtefactError, UnknownNameError
 COPYING = ("ngram", "suffix")  # methods that draft only where they find a match
 
 
+def expit(odds: Floats) -> Floats:
+    """Probability from log-odds (scipy's would cost its import)."""
+    probability: Floats = 1.0 / (1.0 + np.exp(-odds))
+    return probability
+
+
+def logit(probability: Floats) -> Floats:
+    """Log-odds from a probability, 0 and 1 held finite."""
+    held = np.clip(probability, 1e-9, 1.0 - 1e-9)
+    odds: Floats = np.log(held / (1.0 - held))
+    return odds
+
+
 @dataclass(frozen=True, slots=True)
 class AcceptanceCoefficients:
     """The learned numbers; arrays over methods (M) and structure classes (C), on the log-odds scale."""
@@ -41,16 +54,18 @@ class AcceptanceCoefficients:
     decay: Floats  # (M,) per log position
     size: Floats  # (M,) per log of drafter / target parameters, centred on `size_centre`
     size_centre: float
-    copy: Floats  # (M,) per unit of overlap
+    size_log_sd: Floats  # (M,) spread of log(AL - 1) per log unit away from `size_centre`
     class_effect: Floats  # (M, C)
     temperature_slope: Floats  # (C,), >= 0: what is lost at T = 1
     temperature_power: float
     probabilistic_relief: float  # share of the temperature loss that probabilistic drafts leave
     share_intercept: Floats  # (M,); inf for methods that always draft
-    share_copy: Floats  # (M,)
+    share_copy: Floats  # (M,) per unit of logit(overlap) beside what its classes let expect
     share_class: Floats  # (M, C)
-    length_log_sd: Floats  # (M,)
-    share_log_sd: Floats  # (M,)
+    expected_overlap: Floats  # (C,) share of the output that lookup copies, by class
+    length_log_sd: Floats  # (M,) sd of log(AL - 1) for a drafter and workload never seen
+    share_logit_sd: Floats  # (M,)
+    within_log_sd: float  # sd of log(AL - 1) between tasks of one drafter
 
 
 def length_from_conditionals(per_position: Floats) -> Floats:
@@ -103,35 +118,42 @@ class AcceptanceModel:
         length = max(POSITIONS, int(inputs.num_speculative_tokens.max(initial=1)))
         relief = np.where(inputs.probabilistic, c.probabilistic_relief, 1.0)
         heat = np.power(np.clip(inputs.temperature, 0.0, None), c.temperature_power) * relief
-        ratio = np.where(np.isfinite(inputs.size_ratio), np.log(inputs.size_ratio) - c.size_centre, 0.0)
-        row = c.intercept[m] + c.size[m] * ratio + c.copy[m] * inputs.overlap
+        row = c.intercept[m] + c.size[m] * self._size(inputs)
         by_class = row[:, None] + c.class_effect[m] - heat[:, None] * c.temperature_slope[None, :]
         by_position = c.decay[m][:, None] * np.log(np.arange(1, length + 1))[None, :]
         odds: Floats = by_class[:, :, None] + by_position[:, None, :]
         return odds
 
-    def predict(self, inputs: AcceptanceInputs, *, shift: Floats | None = None) -> AcceptanceEstimate:
-        """Acceptance of every row. `shift` (n,) moves the log-odds of a row's positions, as evidence asks for."""
+    def predict(self, inputs: AcceptanceInputs) -> AcceptanceEstimate:
+        """Acceptance of every row; one call for the whole table."""
         c = self.coefficients_
         m = self._method_rows(inputs)
         odds = self.log_odds(inputs)
-        if shift is not None:
-            odds = odds + shift[:, None, None]
         k = inputs.num_speculative_tokens
         within = np.arange(1, odds.shape[2] + 1)[None, :] <= k[:, None]
-        alpha = 1.0 / (1.0 + np.exp(-odds))
-        survival = np.cumprod(np.where(within[:, None, :], alpha, 0.0), axis=-1)
-        share_odds = c.share_intercept[m][:, None] + c.share_copy[m][:, None] * inputs.overlap[:, None] + c.share_class[m]
-        share = 1.0 / (1.0 + np.exp(-share_odds))
-        share, survival = mix_classes(shares=inputs.structure, draft_share=share, survival=survival)
+        survival = np.cumprod(np.where(within[:, None, :], expit(odds), 0.0), axis=-1, dtype=np.float64)
+        share_odds = (c.share_intercept[m] + c.share_copy[m] * self._copies_beside(inputs))[:, None] + c.share_class[m]
+        share, mixed = mix_classes(shares=inputs.structure, draft_share=expit(share_odds), survival=survival)
         return AcceptanceEstimate(
-            per_position=conditionals(survival, k),
+            per_position=conditionals(mixed, k),
             draft_share=share,
-            acceptance_length=1.0 + survival.sum(axis=-1),
-            length_log_sd=c.length_log_sd[m],
-            draft_share_log_sd=c.share_log_sd[m] * (1.0 - share),  # a logit spread, seen on the log scale
+            acceptance_length=1.0 + mixed.sum(axis=-1),
+            length_log_sd=np.hypot(c.length_log_sd[m], c.size_log_sd[m] * self._size(inputs)),
+            draft_share_log_sd=c.share_logit_sd[m] * (1.0 - share),  # a logit spread, seen on the log scale
             measured=np.zeros(len(inputs), dtype=np.bool_),
         )
+
+    def _size(self, inputs: AcceptanceInputs) -> Floats:
+        """Log of drafter / target parameters from the centre of the fit; 0 where there is no drafter."""
+        known = np.isfinite(inputs.size_ratio) & (inputs.size_ratio > 0)
+        return np.where(known, np.log(np.where(known, inputs.size_ratio, 1.0)) - self.coefficients_.size_centre, 0.0)
+
+    def _copies_beside(self, inputs: AcceptanceInputs) -> Floats:
+        """Log-odds of the overlap beside what the row's classes let expect; 0 where the overlap is unknown (nan)."""
+        expected = logit(inputs.structure @ self.coefficients_.expected_overlap)
+        # An overlap of 0 or 1 in a sample is no proof of never or always.
+        given = logit(np.clip(inputs.overlap, 0.02, 0.98))
+        return np.where(np.isfinite(inputs.overlap), given - expected, 0.0)
 
     def _method_rows(self, inputs: AcceptanceInputs) -> NDArray[np.int64]:
         """Row of each input's method among the coefficients."""
@@ -183,7 +205,7 @@ def _coefficients(document: dict[str, Any]) -> AcceptanceCoefficients:
         decay=per_method("decay"),
         size=per_method("size"),
         size_centre=float(document["size_centre"]),
-        copy=per_method("copy"),
+        size_log_sd=per_method("size_log_sd"),
         class_effect=np.stack([per_class(effects[entry["class_effects"]]) for entry in entries]),
         temperature_slope=per_class(document["temperature"]["slope"]),
         temperature_power=float(document["temperature"]["power"]),
@@ -191,6 +213,8 @@ def _coefficients(document: dict[str, Any]) -> AcceptanceCoefficients:
         share_intercept=np.array([np.inf if d is None else float(d["intercept"]) for d in drafting]),
         share_copy=np.array([0.0 if d is None else float(d["copy"]) for d in drafting]),
         share_class=np.stack([np.zeros(len(classes)) if d is None else per_class(d["classes"]) for d in drafting]),
+        expected_overlap=per_class(document["expected_overlap"]),
         length_log_sd=per_method("length_log_sd"),
-        share_log_sd=np.array([0.0 if d is None else float(d["logit_sd"]) for d in drafting]),
+        within_log_sd=float(document["within_log_sd"]),
+        share_logit_sd=np.array([0.0 if d is None else float(d["logit_sd"]) for d in drafting]),
     )

@@ -14,7 +14,7 @@ from models.workload import describe_workload
 
 from advisor.candidates import find_candidates
 from advisor.capacity import describe_memory, inspect_load, plan_capacity
-from advisor.choice import choose, decided, describe_alternatives
+from advisor.choice import choose, describe_alternatives
 from advisor.configuration import configure
 from advisor.crossover import curve_grid
 from advisor.deployment import resolve_deployment
@@ -33,7 +33,7 @@ from advisor.recommendation import Recommendation
 from advisor.request import RecommendationRequest
 from advisor.schedule import resolve_schedule
 from advisor.traffic import resolve_traffic
-from advisor.verdict import decide, probability_of
+from advisor.verdict import decide
 from advisor.workload import summarise
 from profiler.prompts import prompts_from_objects
 from profiler.prompts.sample import PromptSample
@@ -52,7 +52,7 @@ def advise(
     # What is served, how it could speculate, and what was measured.
     deployment = resolve_deployment(request.deployment)
     candidates = find_candidates(deployment, speculation)
-    evidence = resolve_evidence(request.evidence, speculation)
+    evidence = resolve_evidence(request.evidence, speculation, candidates)
 
     # What is asked of it.
     prompts = sample if sample is not None else prompts_from_objects(request.prompts)
@@ -79,11 +79,9 @@ def advise(
     chosen, preflight = best.case.candidate, preflights[best.case.candidate]
 
     # Does it pay, up to where, and why?
-    estimate = decided(predictions.speedups, policy.objective)
-    probability = float(probability_of(estimate, min_speedup=policy.min_speedup)[best.row])
     outlook = look_around(deployment, best, concurrency=load.concurrency, evidence=evidence, policy=policy)
     decision = decide(
-        probability=0.0 if preflight.blocked else probability,
+        probability=0.0 if preflight.blocked else best.probability(policy),
         confidence=policy.confidence,
         measured_here=bool(predictions.covered[best.row]) and not preflight.doubtful,
         everywhere=not load.assumed or outlook.crossover.everywhere,
@@ -110,7 +108,7 @@ def advise(
             others, chosen=best, policy=policy, capacity=capacity, preflights=preflights
         ),
         workload=summarise(prompts, workload, traffic, load),
-        memory=describe_memory(capacity, chosen, concurrency=load.concurrency, conditions=conditions),
+        memory=describe_memory(capacity, chosen, concurrency=load.concurrency),
         reasons=outlook.reasons,
         warnings=[
             *preflight.warnings,

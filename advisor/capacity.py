@@ -97,23 +97,22 @@ def inspect_load(
         )
 
 
-def describe_memory(capacity: Capacity, candidate: Candidate, *, concurrency: int, conditions: Conditions) -> Memory:
+def describe_memory(capacity: Capacity, candidate: Candidate, *, concurrency: int) -> Memory:
     """The plan of the answer, with the candidate and without."""
     without, plan = capacity.without, capacity.plans.get(candidate, capacity.without)
-    needed = concurrency * conditions.request_tokens
     return Memory(
-        requested_bytes=round(plan.requested_bytes),
-        target_bytes=round(plan.weight_bytes),
-        drafter_bytes=round(plan.drafter_weight_bytes),
-        activation_bytes=round(plan.activation_bytes),
-        graph_bytes=round(plan.graph_bytes),
-        kv_bytes=round(plan.kv_bytes),
-        kv_bytes_without=round(without.kv_bytes),
-        kv_bytes_per_token=round(plan.kv_bytes_per_token),
-        kv_bytes_per_token_without=round(without.kv_bytes_per_token),
-        kv_tokens=round(plan.kv_tokens),
-        kv_tokens_without=round(without.kv_tokens),
+        requested_bytes=plan.requested_bytes,
+        target_bytes=plan.weight_bytes,
+        drafter_bytes=plan.drafter_weight_bytes,
+        activation_bytes=plan.activation_bytes,
+        graph_bytes=plan.graph_bytes,
+        kv_bytes=plan.kv_bytes,
+        kv_bytes_without=without.kv_bytes,
+        kv_bytes_per_token=plan.kv_bytes_per_token,
+        kv_bytes_per_token_without=without.kv_bytes_per_token,
+        kv_tokens=plan.kv_tokens,
+        kv_tokens_without=without.kv_tokens,
         concurrency=plan.concurrency,
         concurrency_without=without.concurrency,
-        spare_bytes=round(plan.kv_bytes * (1.0 - needed / max(plan.kv_tokens, 1))),
+        spare_bytes=plan.spare_kv_bytes(concurrency),
     )

@@ -39,6 +39,12 @@ class Choice:
         """Index of the case among the predictions' cases."""
         return int(self.predictions.case[self.row])
 
+    def probability(self, policy: PolicySpec) -> float:
+        """P(speedup >= min_speedup) of the objective's speedup."""
+        estimate = decided(self.predictions.speedups, policy.objective)
+        value, log_sd = float(estimate.value[self.row]), float(estimate.log_sd[self.row])
+        return probability_of(value, log_sd, min_speedup=policy.min_speedup)
+
     def speedup(self) -> Speedup:
         """Both speedups with their intervals."""
         both = self.predictions.speedups
@@ -109,12 +115,11 @@ def describe_alternatives(
 ) -> list[Alternative]:  # fmt: skip
     """Each other candidate at its best k, and why it was not chosen."""
     estimate = decided(chosen.predictions.speedups, policy.objective)
-    probability = probability_of(estimate, min_speedup=policy.min_speedup)
     best = interval(estimate, chosen.row)
     told = []
     for other in others:
         case, blocked = other.case, preflights[other.case.candidate].blocked
-        p = 0.0 if blocked else float(probability[other.row])
+        p = 0.0 if blocked else other.probability(policy)
         plan = capacity.plans.get(case.candidate)
         own = interval(estimate, other.row)
         if blocked:

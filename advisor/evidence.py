@@ -1,17 +1,22 @@
 """What did the user's own engine count, and of what?
 
-Refused: counts that contradict themselves (models.acceptance says which), and ids of profiles, which only a service
-with storage could look up.
+Refused: counts that contradict themselves (models.acceptance says which) or that could be of several drafters, and ids
+of profiles, which only a service with storage could look up.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from advisor.candidates import Candidate
 from advisor.request import EvidenceSpec, SpeculationSpec
 from models.acceptance import AcceptanceEvidence
 from profiler.errors import EvidenceError
 
 
-def resolve_evidence(spec: EvidenceSpec | None, speculation: SpeculationSpec | None) -> AcceptanceEvidence | None:
+def resolve_evidence(
+    spec: EvidenceSpec | None, speculation: SpeculationSpec | None, candidates: Sequence[Candidate]
+) -> AcceptanceEvidence | None:
     """The counts with the method and k that they are of; None without evidence."""
     if spec is None:
         return None
@@ -21,6 +26,13 @@ def resolve_evidence(spec: EvidenceSpec | None, speculation: SpeculationSpec | N
             expected="counts (drafts, accepted_tokens, ...) in the evidence itself",
             got=repr(spec.profile_id),
             field="evidence.profile_id",
+        )
+    if len(candidates) > 1:
+        raise EvidenceError(
+            "Evidence is of one drafter, and several are known for this target",
+            expected="the drafter that was measured",
+            got="one of " + ", ".join(c.draft_name or c.method for c in candidates),
+            field="deployment.speculation.draft",
         )
     # The request has been validated: evidence comes with a method and k, and with drafts.
     assert speculation is not None

@@ -19,7 +19,6 @@ from advisor.reasons import all_accepted, tell, what_ifs
 from advisor.recommendation import Reason
 from advisor.request import PolicySpec
 from advisor.schedule import batch_size_schedule
-from advisor.verdict import probability_of
 from models.acceptance import AcceptanceEvidence
 from profiler.deployment import Deployment
 
@@ -60,7 +59,7 @@ def look_around(
     predictions = predict(deployment, cases, case=rows, concurrency=concurrencies, evidence=evidence)
     estimate = decided(predictions.speedups, policy.objective)
 
-    pays = probability_of(estimate, min_speedup=policy.min_speedup)[: fine.size] >= 0.5
+    pays = estimate.value[: fine.size] >= policy.min_speedup  # just where the probability is at least 0.5
     first = fine.size + len(ks) * sizes.size
     present = float(decided(best.predictions.speedups, policy.objective).value[best.row])
     most = float(decided(all_accepted(best.predictions, best.row), policy.objective).value[0])

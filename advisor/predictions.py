@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
-from importlib.metadata import version
 from importlib.resources import files
 
 import numpy as np
@@ -32,6 +31,7 @@ from models.step_cost import StepCostInputs, StepCostModel, step_cost_inputs
 from profiler.deployment import Deployment
 
 Ints = NDArray[np.int64]
+_PRIORS = ("acceptance", "step_cost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +109,9 @@ def layer_overhead_ms() -> float:
 
 @cache
 def model_version() -> str:
-    """The version of the package and of the numbers behind each model, so that an answer can be traced to them."""
-    parts = [f"specworth {version('specworth')}"]
-    for name in ("acceptance", "step_cost"):
-        text = (files("models") / "priors" / f"{name}.yaml").read_bytes()
-        parts.append(f"{name} {sha256(text).hexdigest()[:8]}")
-    return ", ".join(parts)
+    """The digests of the numbers behind each model, so that an answer can be traced to them."""
+    digests = (sha256((files("models") / "priors" / f"{name}.yaml").read_bytes()) for name in _PRIORS)
+    return ", ".join(f"{name} {digest.hexdigest()[:8]}" for name, digest in zip(_PRIORS, digests, strict=True))
 
 
 def predict(

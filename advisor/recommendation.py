@@ -118,8 +118,8 @@ class Memory(Told):
     kv_bytes_per_token_without: int
     kv_tokens: int
     kv_tokens_without: int
-    concurrency: float = Field(description="Sequences of this workload's length that the cache holds, with speculation")
-    concurrency_without: float
+    concurrency: int = Field(description="Sequences of this workload's length that the cache holds, with speculation")
+    concurrency_without: int
     spare_bytes: int = Field(description="KV cache that this traffic leaves free, with speculation; negative: short of")
 
 

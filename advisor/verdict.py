@@ -12,13 +12,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from advisor.recommendation import Verdict
 from advisor.speedup import bounds
-from models.estimate import Estimate, Floats
-
-_normal_cdf = np.frompyfunc(lambda z: 0.5 * math.erfc(-z / math.sqrt(2.0)), 1, 1)  # scipy would cost start-up time
+from models.estimate import Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +26,11 @@ class Decision:
     decisive: bool
 
 
-def probability_of(estimate: Estimate, *, min_speedup: float) -> Floats:
-    """P(speedup >= min_speedup) of each lognormal row; at least 0.5 exactly where the value reaches the threshold."""
-    margin = np.log(estimate.value) - math.log(min_speedup)
-    z = margin / np.maximum(estimate.log_sd, 1e-9)  # the floor: a known value is a step at the threshold
-    return np.asarray(_normal_cdf(z), dtype=np.float64)
+def probability_of(value: float, log_sd: float, *, min_speedup: float) -> float:
+    """P(speedup >= min_speedup) of a lognormal speedup; at least 0.5 exactly where the value reaches the threshold."""
+    margin = math.log(value / min_speedup)
+    z = margin / max(log_sd, 1e-9)  # the floor: a known value is a step at the threshold
+    return 0.5 * math.erfc(-z / math.sqrt(2.0))
 
 
 def decide(*, probability: float, confidence: float, measured_here: bool, everywhere: bool = True) -> Decision:

@@ -17,7 +17,7 @@ def estimate(values, sds):
 def test_probability_falls_with_the_threshold(value, sd, one, other):
     """A higher threshold is never more probable to be reached, and 0.5 is crossed at the value itself."""
     low, high = sorted((one, other))
-    p_low, p_high = (probability_of(estimate([value], [sd]), min_speedup=t)[0] for t in (low, high))
+    p_low, p_high = (probability_of(value, sd, min_speedup=t) for t in (low, high))
     assert p_low >= p_high
     assert (p_low >= 0.5) == (value >= low) or np.isclose(value, low)
 
@@ -32,7 +32,8 @@ def test_verdict_and_probability_agree(probability, confidence, measured):
 
 def test_a_known_value_decides_without_spread():
     """Without spread the probability is 1 above the threshold and 0 below."""
-    assert probability_of(estimate([1.2, 1.0], [0, 0]), min_speedup=1.05) == pytest.approx([1, 0])
+    assert probability_of(1.2, 0.0, min_speedup=1.05) == pytest.approx(1)
+    assert probability_of(1.0, 0.0, min_speedup=1.05) == pytest.approx(0)
 
 
 def test_the_best_is_chosen_by_its_lower_bound():

@@ -58,9 +58,7 @@ class Architecture:
     target_layers: int | None = None  # the layer count of the target a head was trained for, where it says so
     experts: int | None = None
     experts_per_token: int | None = None
-    mtp_layers: int = 0  # multi-token-prediction layers declared; their weights are not part of `parameters`
-    mtp_parameters: int = 0
-    mtp_weight_bytes: int = 0
+    mtp_head: Architecture | None = None  # the multi-token-prediction module beside it, not part of `parameters`
     is_mla: bool = False
     is_multimodal: bool = False
     notes: tuple[str, ...] = ()  # what a reader of the numbers should know (what was not counted, and why)
@@ -69,6 +67,11 @@ class Architecture:
     def is_drafter_head(self) -> bool:
         """Whether this is a head on a target's hidden states (EAGLE, Medusa, MTP, ...), which cannot serve alone."""
         return self.head_kind is not None
+
+    @property
+    def mtp_layers(self) -> int:
+        """Multi-token-prediction layers that the config declares, 0 without."""
+        return 0 if self.mtp_head is None else self.mtp_head.draft_tokens or 1
 
     @functools.cached_property
     def parameters(self) -> int:
@@ -110,19 +113,23 @@ class Architecture:
         return 1 if self.compute_dtype == "fp8" else 2
 
     @property
+    def _stored(self) -> list[LayerGroup]:
+        return [group for group in self.layers if group.kv_elements and group.kind != "shared"]
+
+    @property
     def kv_layers(self) -> int:
         """Layers whose cache grows with the context without bound."""
-        return sum(group.count for group in self.layers if group.kv_elements and group.window is None)
+        return sum(group.count for group in self._stored if group.window is None)
 
     @property
     def window_layers(self) -> int:
         """Layers that keep only a window of the context."""
-        return sum(group.count for group in self.layers if group.kv_elements and group.window is not None)
+        return sum(group.count for group in self._stored if group.window is not None)
 
     @property
     def window(self) -> int | None:
         """The widest sliding window in tokens, None without one."""
-        windows = [group.window for group in self.layers if group.kv_elements and group.window is not None]
+        windows = [group.window for group in self._stored if group.window is not None]
         return max(windows, default=None)
 
     @functools.cached_property
@@ -164,8 +171,9 @@ class Architecture:
         attention: Any = 0.0 * context
         for group in self.layers:
             if group.score_width:
-                attended = context if group.window is None else np.minimum(context, group.window)
-                attention = attention + 2.0 * group.count * group.score_width * attended / group.tokens_per_entry
+                entries = (context if group.window is None else np.minimum(context, group.window)) / group.tokens_per_entry
+                entries = entries if group.attended is None else np.minimum(entries, group.attended)
+                attention = attention + 2.0 * group.count * group.score_width * entries
         return 2.0 * self.matmul_parameters + attention  # type: ignore[no-any-return]
 
     def _kv_element_bytes(self, kv_cache_dtype: str) -> int:
@@ -181,12 +189,13 @@ class Architecture:
     def kv_bytes_per_token(self, kv_cache_dtype: str = "auto") -> int:
         """Bytes that one more token of context adds, over the layers whose cache grows without bound, all ranks together.
 
-        Sum over layers of 2 x KV heads x head size x bytes (MLA: latent + rope size once). "auto" is the model's 16-bit
-        type, even where the checkpoint carries KV scales (see `kv_cache_quantization`). A sparse attention's own key
-        cache comes on top: `index_bytes_per_token`.
+        Sum over layers of 2 x KV heads x head size x bytes (MLA: latent + rope size once). Where every layer slides over a
+        window, the bytes of one token inside it. "auto" is the model's 16-bit type, even where the checkpoint carries KV
+        scales (see `kv_cache_quantization`). A sparse attention's own key cache comes on top: `index_bytes_per_token`.
         """
         size = self._kv_element_bytes(kv_cache_dtype)
-        return round(sum(g.count * g.kv_elements * size / g.tokens_per_entry for g in self.layers if g.window is None))
+        unbounded = [group for group in self._stored if group.window is None] or self._stored
+        return round(sum(g.count * g.kv_elements * size / g.tokens_per_entry for g in unbounded))
 
     @property
     def index_bytes_per_token(self) -> int:
@@ -199,21 +208,27 @@ class Architecture:
         return sum(group.count * group.state_bytes for group in self.layers)
 
     def kv_read_bytes(self, context: Numbers, kv_cache_dtype: str = "auto") -> Numbers:
-        """Bytes of cache that one sequence's decode step reads at `context` tokens; same shape as `context`."""
-        return self._cache_bytes(context, kv_cache_dtype, block_size=1)
+        """Bytes of cache that one sequence's decode step reads at `context` tokens; same shape as `context`.
+
+        Windows and chunks cap what is read, sparse attention reads the entries that it chose and all of its index, layers
+        that share a cache read it each.
+        """
+        size = self._kv_element_bytes(kv_cache_dtype)
+        total: Any = float(self.state_bytes) + 0.0 * context
+        for group in self.layers:
+            if group.kv_elements:
+                entries = (context if group.window is None else np.minimum(context, group.window)) / group.tokens_per_entry
+                total = total + group.count * group.index_bytes * entries
+                read = entries if group.attended is None else np.minimum(entries, group.attended)
+                total = total + group.count * group.kv_elements * size * read
+        return total  # type: ignore[no-any-return]
 
     def kv_cache_bytes(self, tokens: Numbers, kv_cache_dtype: str = "auto", block_size: int = 16) -> Numbers:
-        """Bytes that one sequence of `tokens` tokens occupies, whole blocks of `block_size` tokens; same shape."""
-        return self._cache_bytes(tokens, kv_cache_dtype, block_size=block_size)
-
-    def _cache_bytes(self, tokens: Any, kv_cache_dtype: str, *, block_size: int) -> Any:
+        """Bytes that one sequence of `tokens` tokens occupies, in whole blocks of `block_size`; same shape as `tokens`."""
         size = self._kv_element_bytes(kv_cache_dtype)
         total: Any = float(self.state_bytes) + 0.0 * tokens
-        for group in self.layers:
-            if not group.kv_elements:
-                continue
+        for group in self._stored:
             kept = tokens if group.window is None else np.minimum(tokens, group.window)
-            kept = np.ceil(kept / block_size) * block_size if block_size > 1 else kept
-            per_token = (group.kv_elements * size + group.index_bytes) / group.tokens_per_entry
-            total = total + group.count * per_token * kept
-        return total
+            blocks = np.ceil(kept / block_size) * block_size
+            total = total + group.count * (group.kv_elements * size + group.index_bytes) / group.tokens_per_entry * blocks
+        return total  # type: ignore[no-any-return]

@@ -24,7 +24,10 @@ WeightRole = Literal[
     "vision",  # image or audio tower and its projector: loaded, not read in decoding
 ]
 
-LayerKind = Literal["full", "sliding", "chunked", "mla", "mla_indexed", "compressed", "linear", "mamba", "conv", "shared", "none"]
+LayerKind = Literal[
+    "full", "sliding", "chunked", "mla", "sparse", "compressed", "cross", "shared", "gated_delta", "kda", "lightning", "mamba",
+    "mamba2", "conv", "none",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +71,42 @@ class WeightGroup:
 class LayerGroup:
     """`count` layers that hold the same cache.
 
-    kv_elements: elements kept per token and layer (keys and values together; MLA's latent and rope part).
+    kv_elements: elements kept per entry and layer (keys and values together; MLA's latent and rope part).
+    tokens_per_entry: tokens that share one entry (1 but for compressed attention).
     window: tokens kept, None where the cache grows without bound.
-    tokens_per_entry: how many tokens share one entry (1 but for compressed attention).
-    state_bytes: constant bytes per sequence and layer (recurrent state).
-    score_width: query heads x (key size + value size); a token attending to one other costs 2 x score_width FLOPs.
-    index_bytes: bytes per token and layer of a sparse attention's own key cache, 0 without one.
+    attended: entries that one token attends to at most, where all are kept (sparse and chunked attention).
+    state_bytes: constant bytes per sequence and layer (recurrent and convolution states).
+    score_width: query heads x (key size + value size); attending to one entry costs 2 x score_width FLOPs.
+    index_bytes: bytes per entry and layer of a sparse attention's own key cache, 0 without one.
     """
 
     kind: LayerKind
-    count: int
+    count: int = 1
     kv_elements: int = 0
     window: int | None = None
+    attended: int | None = None
     tokens_per_entry: int = 1
     state_bytes: int = 0
     score_width: int = 0
     index_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One layer as read: its weights (names relative to the layer) and what it keeps."""
+
+    weights: tuple[Weight, ...] = ()
+    caches: tuple[LayerGroup, ...] = ()
+
+
+def matrix(name: str, role: WeightRole, inputs: int, outputs: int, *, bias: bool = False, count: int = 1) -> list[Weight]:
+    """The weights of one linear module: the matrix, and its bias where it has one."""
+    weights = [Weight(name, role, inputs * outputs, inputs, count)]
+    if bias:
+        weights.append(Weight(name + ".bias", role, outputs, 0, count))
+    return weights
+
+
+def vector(name: str, role: WeightRole, size: int, *, count: int = 1) -> Weight:
+    """A weight that no quantisation touches: a norm, a bias, a table, a convolution kernel."""
+    return Weight(name, role, size, 0, count)

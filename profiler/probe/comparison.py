@@ -1,0 +1,136 @@
+"""Is the speculative arm faster, by how much, and is that settled? From requests of both arms, paired by prompt.
+
+At constant concurrency c, Little's law gives tokens per second = c * sum of output tokens / sum of end-to-end times, so
+the end-to-end speedup is a ratio of two ratio estimators; TPOT's is the same with (tokens - 1) and (end to end - TTFT).
+Pairs are resampled with replacement (percentile bootstrap), which carries the spread between prompts and leaves out
+what both arms share. Looking several times at growing data would find a false difference too often: the looks are
+counted and the error is split evenly between them (Bonferroni), which is conservative and needs no assumption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profiler.load.client import Served
+
+RESAMPLES = 2000  # Monte Carlo error of a 5 % quantile: about 0.5 percentage points of coverage
+MIN_PAIRS = (
+    8  # below this a percentile bootstrap is too narrow to show (Hesterberg 2015: n = 10 loses 10 % of coverage)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RatioInterval:
+    """A measured speedup with its bootstrap interval; `pairs` prompts were answered by both arms."""
+
+    value: float
+    low: float
+    high: float
+    level: float
+    pairs: int
+
+    def excludes(self, threshold: float) -> bool:
+        """True where the interval lies wholly on one side of the threshold."""
+        return self.low > threshold or self.high < threshold
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Both speedups, and how many answers were the same text (at temperature 0 they should be)."""
+
+    end_to_end: RatioInterval
+    tpot: RatioInterval | None  # None where answers are too short to have one
+    identical_share: float | None  # None without pairs
+    output_ratio: float  # mean output tokens, speculative over baseline: far from 1 the arms differ in work
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The same prompts as both arms answered them, as arrays of equal length (ms, tokens)."""
+
+    base_tokens: NDArray[np.float64]
+    base_ms: NDArray[np.float64]
+    base_ttft_ms: NDArray[np.float64]
+    spec_tokens: NDArray[np.float64]
+    spec_ms: NDArray[np.float64]
+    spec_ttft_ms: NDArray[np.float64]
+    identical: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.base_ms)
+
+
+def pair(baseline: Sequence[Served], speculative: Sequence[Served]) -> Pairs:
+    """Requests that both arms answered whole, joined by prompt; a prompt that failed on one arm is left out of both."""
+    base = {s.index: s for s in baseline if s.ok and s.output_tokens}
+    joined = [(base[s.index], s) for s in speculative if s.ok and s.output_tokens and s.index in base]
+
+    def column(arm: int, name: str) -> NDArray[np.float64]:
+        return np.array([float(getattr(two[arm], name) or 0.0) for two in joined])
+
+    return Pairs(
+        base_tokens=column(0, "output_tokens"),
+        base_ms=column(0, "end_to_end_ms"),
+        base_ttft_ms=column(0, "ttft_ms"),
+        spec_tokens=column(1, "output_tokens"),
+        spec_ms=column(1, "end_to_end_ms"),
+        spec_ttft_ms=column(1, "ttft_ms"),
+        identical=np.array([a.text == b.text for a, b in joined], dtype=np.bool_),
+    )
+
+
+def compare(pairs: Pairs, *, level: float = 0.9, looks: int = 1, seed: int = 0) -> Comparison | None:
+    """Speedups with intervals at `level`, widened for `looks` looks in all; None with fewer than MIN_PAIRS pairs."""
+    n = len(pairs)
+    if n < MIN_PAIRS:
+        return None
+    chosen = np.random.default_rng(seed).integers(0, n, size=(RESAMPLES, n))
+    tail = (1.0 - level) / looks / 2.0
+
+    def interval(
+        base_work: NDArray[np.float64],
+        base_ms: NDArray[np.float64],
+        spec_work: NDArray[np.float64],
+        spec_ms: NDArray[np.float64],
+    ) -> RatioInterval:
+        def ratio(rows: NDArray[np.int64] | slice, axis: int) -> NDArray[np.float64]:
+            spec = spec_work[rows].sum(axis=axis) / spec_ms[rows].sum(axis=axis)
+            base = base_work[rows].sum(axis=axis) / base_ms[rows].sum(axis=axis)
+            return np.asarray(spec / base)
+
+        low, high = np.quantile(ratio(chosen, 1), [tail, 1.0 - tail])
+        value = float(ratio(slice(None), 0))
+        return RatioInterval(value, min(float(low), value), max(float(high), value), level, n)
+
+    decodes = (pairs.base_tokens > 1) & (pairs.spec_tokens > 1)
+    tpot = None
+    if decodes.all():
+        tpot = interval(
+            pairs.base_tokens - 1,
+            pairs.base_ms - pairs.base_ttft_ms,
+            pairs.spec_tokens - 1,
+            pairs.spec_ms - pairs.spec_ttft_ms,
+        )
+    return Comparison(
+        end_to_end=interval(pairs.base_tokens, pairs.base_ms, pairs.spec_tokens, pairs.spec_ms),
+        tpot=tpot,
+        identical_share=float(pairs.identical.mean()),
+        output_ratio=float(pairs.spec_tokens.sum() / pairs.base_tokens.sum()),
+    )
+
+
+def settled(
+    comparison: Comparison | None, *, threshold: float, objective: Literal["end_to_end", "tpot"]
+) -> Literal["faster", "not faster"] | None:
+    """What the interval of the deciding speedup says about the threshold; None while it is open."""
+    if comparison is None:
+        return None
+    deciding = comparison.end_to_end if objective == "end_to_end" else comparison.tpot
+    if deciding is None or not deciding.excludes(threshold):
+        return None
+    return "faster" if deciding.low > threshold else "not faster"

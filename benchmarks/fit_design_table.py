@@ -5,7 +5,7 @@
 
 The table: Llama-3.1-8B shape, dummy weights, synthetic acceptance (so that the acceptance length is known), one H200,
 vLLM 0.26.0, bf16, one burst a cell, 64 to 192 output tokens; end-to-end speed to the baseline's, believed to 10 %.
-Composition: E2E = b · prefill + (n_out - 1) · step / τ with n_out = 128, the mean. design.md's own fit enters as a prior
+Composition: E2E = b · prefill + (n_out - 1) · step / τ with n_out = 128, the mean. design.md's own fit is the prior
 (it also saw cells of a 32B target that the table does not give). The last line is JSON.
 """
 

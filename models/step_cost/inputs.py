@@ -178,42 +178,29 @@ def _drafter(
     prompt: Floats,
     cached: Floats,
 ) -> _Drafter:
-    """What one pass of the drafter moves and computes; MTP layers without an architecture come from the target."""
+    """What one pass of the drafter moves and computes; an MTP module is the target's own."""
     ranks, target = deployment.tensor_parallel_size, deployment.target
     zero = np.zeros_like(b)
     peak = _peak(deployment, target)
     if speculation is None or speculation.method in ("ngram", "suffix"):
         return _Drafter(False, 0.0, zero, zero, zero, zero, peak)
-    draft = speculation.draft
+    own = speculation.draft is None and speculation.method == "mtp"
+    draft = target.mtp_head if own else speculation.draft
     if draft is not None:
+        # A target's own module keeps its cache as the target does (MLA is not split).
+        split = _kv_split(target if own else draft, ranks)
         return _Drafter(
             single_pass=speculation.method == "medusa",
             layers=float(max(draft.num_layers, 1)),
             weight_bytes=draft.decode_weight_bytes(b) / ranks,
-            kv_bytes=b * draft.kv_read_bytes(context, deployment.kv_cache_dtype) / _kv_split(draft, ranks),
+            kv_bytes=b * draft.kv_read_bytes(context, deployment.kv_cache_dtype) / split,
             flops=draft.flops_per_token(context) / ranks,
             prefill_flops=prompt * draft.flops_per_token(cached + prompt / 2.0) / ranks,
             peak=_peak(deployment, draft),
         )
-    if speculation.method == "mtp" and target.mtp_layers:
-        head = target.hidden_size * (target.vocab_size or 0)
-        per_layer = target.mtp_parameters / target.mtp_layers
-        size = target.mtp_weight_bytes / target.mtp_layers + 2.0 * head
-        share = target.active_parameters / max(target.parameters, 1)  # its experts are chosen as the target's are
-        flops = 2.0 * (per_layer * share + head) / ranks
-        cache = target.kv_read_bytes(context, deployment.kv_cache_dtype) / max(target.num_layers, 1)
-        return _Drafter(
-            single_pass=False,
-            layers=1.0,
-            weight_bytes=zero + size / ranks,
-            kv_bytes=b * cache / _kv_split(target, ranks),
-            flops=zero + flops,
-            prefill_flops=prompt * flops,
-            peak=peak,
-        )
     raise DeploymentError(
         f"The method {speculation.method} needs a drafter",
-        expected="the drafter's architecture, or a target with multi-token-prediction layers for mtp",
+        expected="the drafter's architecture, or a target with a multi-token-prediction module for mtp",
         got="none",
         field="deployment.speculation.draft",
     )

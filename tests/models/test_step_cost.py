@@ -239,6 +239,17 @@ def test_tables_concatenate_row_by_row():
     assert StepCostInputs.concatenate(tables).method[0] == BASELINE
 
 
+def test_mtp_drafts_with_the_target_s_own_module():
+    """Without a drafter of its own mtp prices one layer and the output head of the target, k times."""
+    mimo = LLAMA_8B | {"architectures": ["MiMoForCausalLM"], "model_type": "mimo", "num_nextn_predict_layers": 1}
+    deployment = Deployment(read_architecture(mimo, name="with MTP"), H200)
+    inputs = rows(Speculation("mtp", 2), 1, deployment=deployment)
+    assert inputs.draft_passes.tolist() == [2.0]
+    assert 0.05 < inputs.draft_weight_bytes / inputs.base_weight_bytes < 0.15
+    with pytest.raises(DeploymentError, match="needs a drafter"):
+        rows(Speculation("mtp", 2), 1)
+
+
 def test_a_method_that_needs_a_drafter_is_refused_without_one():
     """No drafter, no price."""
     with pytest.raises(DeploymentError, match="needs a drafter"):

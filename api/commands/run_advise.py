@@ -20,6 +20,9 @@ def run_advise(options: Mapping[str, Any]) -> int:
     """Answer one command line; returns its exit code."""
     request = validated(RecommendationRequest, request_fields(options))
     output: Path | None = options["output"]
+    if options["tokenizer"] is not None and not options["tokenizer"].is_file():
+        got = f"{options['tokenizer']}, which is no file"
+        raise InputError("--tokenizer: cannot be read", expected="a tokenizer.json", got=got)
     if output is not None:
         _check_writable(output)
     sample = read_prompts(
@@ -29,7 +32,7 @@ def run_advise(options: Mapping[str, Any]) -> int:
         sample_size=options["sample_size"],
         seed=options["seed"],
     )
-    answer = advise(request, sample=sample)
+    answer = advise(request, sample=sample, tokenizer=options["tokenizer"])
     _show(answer, request, sample, output=output, as_json=options["json"])
     if options["exit_code"]:
         return UNDECIDED if not answer.decisive else DISABLED if answer.verdict == "disable" else 0

@@ -112,10 +112,10 @@ def _method(method: str, k: int | None, draft: str | None) -> str:
     return spoken if k is None else f"{spoken} with {k} draft token{'s' if k != 1 else ''}"
 
 
-def _brief(method: str, k: int, draft: str | None) -> str:
-    """A method as a table's first cell: its drafter without the organisation."""
+def method_brief(method: str, k: int | None, draft: str | None) -> str:
+    """A method as a table has it: its drafter without the organisation."""
     named = f" {draft.rsplit('/', 1)[-1]}" if draft else ""
-    return f"{_SPOKEN.get(method, method).removeprefix('a ')}{named}, k {k}"
+    return f"{_SPOKEN.get(method, method).removeprefix('a ')}{named}{f', k {k}' if k is not None else ''}"
 
 
 def _spoken_objective(request: RecommendationRequest) -> str:
@@ -130,7 +130,11 @@ def headline(answer: Recommendation, request: RecommendationRequest) -> str:
     doubt = "" if answer.decisive else " This is not decisive: measure before you rely on it."
     config = answer.configuration.speculative_config
     if config is None:
-        return f"Leave speculative decoding off: the best that was compared is expected to give {gain}.{doubt}"
+        named = request.deployment.speculation
+        best = "the best that was compared"
+        if named is not None and named.method is not None:
+            best = _method(named.method, named.num_speculative_tokens, named.draft.name if named.draft else None)
+        return f"Leave speculative decoding off: {best} is expected to give {gain}.{doubt}"
     what = _method(config["method"], config.get("num_speculative_tokens"), config.get("model"))
     return f"Enable speculative decoding: {what} is expected to give {gain}.{doubt}"
 
@@ -193,7 +197,7 @@ def _memory(answer: Recommendation) -> Section:
 def _alternatives(answer: Recommendation) -> Section:
     rows = tuple(
         (
-            _brief(other.method, other.num_speculative_tokens, other.draft),
+            method_brief(other.method, other.num_speculative_tokens, other.draft),
             times(other.speedup.end_to_end.value),
             f"{other.speedup.end_to_end.low:.2f} to {other.speedup.end_to_end.high:.2f}",
             f"{other.acceptance_length:.2f}",

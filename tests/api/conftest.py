@@ -55,6 +55,18 @@ def serving(settings: Settings) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def serve() -> Callable[[Settings], contextlib.AbstractContextManager[str]]:
+    """Starts a server with settings of one's own."""
+    return serving
+
+
+@pytest.fixture
+def llama_config() -> dict[str, Any]:
+    """The config.json of an 8B Llama."""
+    return dict(LLAMA_CONFIG)
+
+
+@pytest.fixture(scope="session")
 def url() -> Iterator[str]:
     """A server with the default settings."""
     with serving(Settings()) as address:

@@ -29,7 +29,7 @@ from advisor.preflight import (
     inspect_target,
     not_measured_here,
 )
-from advisor.recommendation import Recommendation
+from advisor.recommendation import Chosen, Recommendation
 from advisor.request import RecommendationRequest
 from advisor.schedule import resolve_schedule
 from advisor.traffic import resolve_traffic
@@ -94,6 +94,7 @@ def advise(
         verdict=decision.verdict,
         decisive=decision.decisive,
         probability=decision.probability,
+        candidate=Chosen(method=chosen.method, draft=chosen.draft_name, num_speculative_tokens=best.case.k),
         speedup=best.speedup(),
         acceptance=acceptance,
         crossover_concurrency=outlook.crossover.concurrency,
@@ -105,7 +106,7 @@ def advise(
             heterogeneous_vocab=preflight.heterogeneous_vocab,
         ),
         alternatives=describe_alternatives(
-            others, chosen=best, policy=policy, capacity=capacity, preflights=preflights
+            others if enabled else [best, *others], chosen=best, policy=policy, capacity=capacity, preflights=preflights
         ),
         workload=summarise(prompts, workload, traffic, load),
         memory=describe_memory(capacity, chosen, concurrency=load.concurrency),

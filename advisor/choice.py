@@ -113,7 +113,7 @@ def describe_alternatives(
     others: Sequence[Choice], *, chosen: Choice, policy: PolicySpec, capacity: Capacity,
     preflights: Mapping[Candidate, Preflight],
 ) -> list[Alternative]:  # fmt: skip
-    """Each other candidate at its best k, and why it was not chosen."""
+    """Each candidate at its best k, and why it was not chosen."""
     estimate = decided(chosen.predictions.speedups, policy.objective)
     best = interval(estimate, chosen.row)
     told = []
@@ -124,6 +124,8 @@ def describe_alternatives(
         own = interval(estimate, other.row)
         if blocked:
             why = f"cannot be used: {blocked}"
+        elif other.row == chosen.row:
+            why = f"the best of all, but {own.value:.2f}x is below the {policy.min_speedup:g}x from which it pays"
         elif own.value >= best.value:
             why = f"less sure than the best: its lower bound is {own.low:.2f}x, the best's {best.low:.2f}x"
         else:

@@ -124,7 +124,8 @@ def predict(
 ) -> Predictions:
     """Predict the rows (cases[case[i]], concurrency[i]) in one call of each model."""
     acceptance = _acceptance(deployment, cases, evidence)
-    gain = acceptance.gain
+    drafting = np.array([c.k > 0 for c in cases])
+    gain = Estimate(np.where(drafting, acceptance.gain.value, 0.0), np.where(drafting, acceptance.gain.log_sd, 0.0))
     limits = np.array([(c.limit, c.limit_without) for c in cases], dtype=np.float64)[case]
     running = np.minimum(concurrency, limits[:, 0])
     running_without = np.minimum(concurrency, limits[:, 1])
@@ -161,7 +162,7 @@ def _acceptance(
     target = deployment.target.parameters
     inputs = AcceptanceInputs.of(
         method=[c.candidate.method for c in cases],
-        num_speculative_tokens=[c.k for c in cases],
+        num_speculative_tokens=[max(c.k, 1) for c in cases],  # a tier without drafts accepts nothing; see `predict`
         temperature=[c.conditions.temperature for c in cases],
         probabilistic=[c.candidate.probabilistic for c in cases],
         size_ratio=[

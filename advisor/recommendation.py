@@ -69,8 +69,16 @@ class Configuration(Told):
     )
 
 
+class Chosen(Told):
+    """The candidate that the speedup, the acceptance, the curve and the reasons are of, whatever the verdict."""
+
+    method: Method
+    draft: str | None
+    num_speculative_tokens: int
+
+
 class Alternative(Told):
-    """The best k of another method (or drafter), and why it was not chosen."""
+    """The best k of another method or drafter, and why it was not chosen; of all of them where none was."""
 
     method: Method
     draft: str | None
@@ -145,6 +153,7 @@ class Recommendation(Told):
     verdict: Verdict
     decisive: bool = Field(description="False: a probe is worth its time")
     probability: float = Field(description="P(speedup >= policy.min_speedup)")
+    candidate: Chosen
     speedup: Speedup
     acceptance: Acceptance
     crossover_concurrency: int | None = Field(

@@ -1,0 +1,13 @@
+"""Measure what speculation costs on this host: a grid of engines x traffic, one row per cell.
+
+    grid.py         what to measure: read and checked from YAML
+    models.py       model folders written from dimension numbers alone
+    closed_loop.py  how one cell is measured: the protocol
+    rows.py         what is kept of a cell, appended as it comes, and found again on resume
+    startup_log.py  what the engine's own log says about memory and start-up
+    worker.py       one engine's life in a process of its own
+    session.py      the order of engines, the time limit, and what happens when an engine fails
+    host.py         GPU, driver, CPU and source revision
+
+Runs on a host that has vLLM's own dependencies and nothing else of ours. Only `profiler.engine` imports vLLM.
+"""

@@ -1,0 +1,50 @@
+"""`python -m profiler.sweep GRID.yaml --out DIR`: measure a grid on this host; rows.jsonl grows as cells end."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from profiler.errors import SpecworthError
+from profiler.sweep.grid import read_grid
+from profiler.sweep.session import SweepOptions, run_sweep
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Parse, run, and tell an error in one line."""
+    parser = argparse.ArgumentParser(prog="python -m profiler.sweep", description=__doc__)
+    parser.add_argument("grid", type=Path, help="engines x traffic, see data/grids")
+    parser.add_argument("--out", type=Path, required=True, help="folder for rows.jsonl, engines.jsonl, engine_logs.gz")
+    parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="end cleanly before this has passed")
+    parser.add_argument("--resume", action="store_true", help="go on in --out where an earlier sweep stopped")
+    parser.add_argument("--done", type=Path, nargs="*", default=[], help="rows files whose cells count as measured")
+    parser.add_argument("--work", type=Path, help="scratch folder for model configs and logs (default: a new one)")
+    parser.add_argument("--only", nargs="*", metavar="ENGINE", help="these engines of the grid alone")
+    parser.add_argument("--start-method", choices=("fork", "spawn"), default="fork",
+                        help="fork imports vLLM once; spawn imports it for every engine")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--plan", action="store_true", help="print what would be measured, and stop")
+    given = parser.parse_args(arguments)
+    try:
+        grid = read_grid(given.grid)
+        if given.only:
+            grid = grid.model_copy(update={"engines": tuple(e for e in grid.engines if e.name in given.only)})
+        if given.plan:
+            for engine in grid.engines:
+                print(f"{engine.name}: {len(engine.points)} cells: {', '.join(p.label() for p in engine.points)}")
+            return 0
+        work = given.work or Path(tempfile.mkdtemp(prefix="specworth-sweep-"))
+        run_sweep(grid, SweepOptions(
+            out=given.out, work=work, time_limit_s=given.time_limit, resume=given.resume, done=tuple(given.done),
+            start_method=given.start_method, seed=given.seed,
+        ))  # fmt: skip
+    except SpecworthError as error:
+        print(error.line(), file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

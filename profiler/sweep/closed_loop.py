@@ -1,0 +1,235 @@
+"""What does one cell cost? Requests of one length at constant concurrency, measured while the loop is steady.
+
+The loop keeps c requests in flight: whenever one ends, the next is submitted at once. A loop that starts with c fresh
+requests stays in step for good (all prefill together, all end together), which no real server does. So slot i starts as
+if it had been running for a while: its first request has (i + ½)/c of an output left and a prompt longer by what it
+has "written" so far. Requests then end one after the other, evenly spread, from the beginning on.
+
+1. Fill. The c first requests are submitted and prefilled; they warm the kernels of this shape and are not reported.
+2. Settle. On until `settle_s` has passed since the last of them had its first token, and a request ends.
+3. Measure. From one request's end to another's, so that each window holds as many prefills as completions: windows of
+   at least `window_s`, until there are `least_windows` of them, `least_s` have passed, and a quarter of c (at least
+   three) of the requests submitted since step 3 began have ended; or until `most_s` or the deadline.
+
+Every window is a repeat: tokens per second are the median of the windows', and their spread is kept. Per-request
+latencies are those of requests submitted after step 3 began. Counters are differences over step 3. Step times are the
+intervals between the engine's outputs as the caller sees them: their median is a decode step undisturbed by prefill
+wherever fewer than half of the steps carry one.
+
+Prompts are uniformly random tokens, so that the prefix cache never helps. Refused: nothing; a cell that the deadline
+cuts is returned with `complete` false, or None when not one window was closed.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profiler.sweep.grid import Point
+
+PROTOCOL_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """One request's end; times in seconds from its submission (TTFT) and from first to last token (decode)."""
+
+    request_id: str
+    output_tokens: int
+    ttft_s: float
+    decode_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """The engine's running totals; accepted_per_position is empty without speculation."""
+
+    generation_tokens: int = 0
+    prompt_tokens: int = 0
+    first_tokens: int = 0
+    steps: int = 0                 # engine steps that put out a token
+    drafts: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
+    accepted_per_position: tuple[int, ...] = ()
+    preemptions: int = 0
+    cached_prompt_tokens: int = 0
+
+    def minus(self, before: Counters) -> Counters:
+        """What was counted since `before`."""
+        pairs = zip(self.accepted_per_position, before.accepted_per_position, strict=True)
+        return Counters(
+            generation_tokens=self.generation_tokens - before.generation_tokens,
+            prompt_tokens=self.prompt_tokens - before.prompt_tokens,
+            first_tokens=self.first_tokens - before.first_tokens,
+            steps=self.steps - before.steps,
+            drafts=self.drafts - before.drafts,
+            drafted_tokens=self.drafted_tokens - before.drafted_tokens,
+            accepted_tokens=self.accepted_tokens - before.accepted_tokens,
+            accepted_per_position=tuple(now - then for now, then in pairs),
+            preemptions=self.preemptions - before.preemptions,
+            cached_prompt_tokens=self.cached_prompt_tokens - before.cached_prompt_tokens,
+        )
+
+
+class LoadedEngine(Protocol):
+    """What the loop needs of an engine."""
+
+    def submit(self, request_id: str, prompt: list[int], *, output_tokens: int, temperature: float) -> None:
+        """Queue one request that writes exactly `output_tokens`."""
+
+    def step(self) -> list[Finished]:
+        """Wait for the engine's next output; the requests that it ended."""
+
+    def running_ttft_s(self) -> dict[str, float]:
+        """TTFT of the requests that have a first token and still run."""
+
+    def abort_all(self) -> None:
+        """Drop everything in flight."""
+
+    def counters(self) -> Counters:
+        """Totals since the engine started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long a cell may take; the defaults give 1.5 to 6 s of measuring."""
+
+    settle_s: float = 0.1
+    window_s: float = 0.5
+    least_windows: int = 3
+    least_s: float = 1.5
+    most_s: float = 6.0
+
+
+@dataclass(slots=True)
+class CellMeasurement:
+    """All that was seen of one cell. Arrays in seconds; one entry per request, window or step."""
+
+    complete: bool
+    fill_s: float
+    measured_s: float
+    completions: int
+    counters: Counters
+    windows: list[tuple[float, int]] = field(default_factory=list)     # seconds, generated tokens
+    ttft_s: list[float] = field(default_factory=list)
+    timed: list[Finished] = field(default_factory=list)
+    e2e_s: list[float] = field(default_factory=list)
+    step_s: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+
+
+def measure_cell(
+    engine: LoadedEngine, point: Point, *, vocab_size: int, rng: np.random.Generator, limits: Limits,
+    deadline: float = math.inf, clock: Callable[[], float] = time.monotonic, on_step: Callable[[], None] = lambda: None,
+) -> CellMeasurement | None:  # fmt: skip
+    """Run one cell on an idle engine and leave it idle; `deadline` is a reading of `clock`."""
+    loop = _Loop(engine, point, vocab_size, rng, clock, on_step)
+    try:
+        fill_s = loop.fill(deadline)
+        if not loop.settle(limits.settle_s, deadline):
+            return None
+        return loop.measure(fill_s, limits, deadline)
+    finally:
+        engine.abort_all()
+
+
+class _Loop:
+    """The slots of one cell; which slot a request sits in decides its temperature, so that shares stay constant."""
+
+    def __init__(
+        self, engine: LoadedEngine, point: Point, vocab_size: int, rng: np.random.Generator,
+        clock: Callable[[], float], on_step: Callable[[], None],
+    ) -> None:  # fmt: skip
+        self.engine, self.point, self.vocab_size, self.rng = engine, point, vocab_size, rng
+        self.clock, self.on_step = clock, on_step
+        self.submitted: dict[str, tuple[int, float]] = {}      # request: slot, time
+        self.ids = count()
+
+    def submit(self, slot: int, *, input_tokens: int, output_tokens: int) -> str:
+        request_id = f"s{slot}-{next(self.ids)}"
+        share = self.point.unmatched_share
+        unmatched = math.floor((slot + 1) * share) > math.floor(slot * share)
+        prompt = self.rng.integers(0, self.vocab_size, size=input_tokens).tolist()
+        self.submitted[request_id] = (slot, self.clock())
+        self.engine.submit(
+            request_id, prompt, output_tokens=output_tokens, temperature=1.0 if unmatched else self.point.temperature
+        )
+        return request_id
+
+    def step(self) -> list[tuple[Finished, float]]:
+        """One engine output; ended requests are replaced at once. Gives each with its submission time."""
+        ended = []
+        for finished in self.engine.step():
+            slot, since = self.submitted.pop(finished.request_id, (-1, 0.0))
+            if slot < 0:
+                continue  # left over from the cell before
+            ended.append((finished, since))
+            self.submit(slot, input_tokens=self.point.input_tokens, output_tokens=self.point.output_tokens)
+        self.on_step()
+        return ended
+
+    def fill(self, deadline: float) -> float:
+        began = self.clock()
+        c, written = self.point.concurrency, self.point.output_tokens
+        # Longest remainder first: it is prefilled first, and uses some of it up while the others are prefilled.
+        for slot in range(c):
+            left = max(1, math.ceil(written * (c - slot - 0.5) / c))
+            self.submit(slot, input_tokens=self.point.input_tokens + written - left, output_tokens=left)
+        first = set(self.submitted)
+        while first & set(self.submitted) - set(self.engine.running_ttft_s()) and self.clock() < deadline:
+            self.step()
+        return self.clock() - began
+
+    def settle(self, settle_s: float, deadline: float) -> bool:
+        began = self.clock()
+        while self.clock() < deadline:
+            if self.step() and self.clock() - began >= settle_s:
+                return True
+        return False
+
+    def measure(self, fill_s: float, limits: Limits, deadline: float) -> CellMeasurement | None:
+        start = opened = last = self.clock()
+        before = window_before = self.engine.counters()
+        enough = max(3, math.ceil(self.point.concurrency / 4))
+        cell = CellMeasurement(complete=False, fill_s=fill_s, measured_s=0.0, completions=0, counters=before)
+        intervals: list[float] = []
+        completions = 0
+        while True:
+            ended = self.step()
+            now = self.clock()
+            intervals.append(now - last)
+            last = now
+            completions += len(ended)
+            for finished, since in ended:
+                if since >= start:
+                    cell.timed.append(finished)
+                    cell.e2e_s.append(now - since)
+            if ended and now - opened >= limits.window_s:
+                seen = self.engine.counters()
+                cell.windows.append((now - opened, seen.generation_tokens - window_before.generation_tokens))
+                cell.measured_s, cell.completions, cell.counters = now - start, completions, seen.minus(before)
+                opened, window_before = now, seen
+                last = self.clock()  # reading the counters is not the engine's time
+                cell.complete = (
+                    len(cell.windows) >= limits.least_windows and now - start >= limits.least_s
+                    and len(cell.timed) >= enough
+                )  # fmt: skip
+                if cell.complete or now - start >= limits.most_s:
+                    break
+            if now >= deadline or now - start >= 3 * limits.most_s:
+                break
+        if not cell.windows:
+            return None
+        running = self.engine.running_ttft_s()
+        cell.ttft_s = [f.ttft_s for f in cell.timed] + [
+            running[request] for request, (_, since) in self.submitted.items() if since >= start and request in running
+        ]
+        cell.step_s = np.asarray(intervals)
+        return cell

@@ -1,0 +1,191 @@
+"""What shall be measured? A grid of engines, each with its traffic points, read from YAML.
+
+    shapes: shapes.yaml                     # model dimensions, by name; relative to the grid file
+    settings: {max_model_len: 32768}        # vLLM engine arguments of every engine
+    traffic:
+      core: [[1, 128, 128], [16, 1024, 128]]                  # concurrency, input tokens, output tokens
+      mixed: [{concurrency: 8, input_tokens: 128, output_tokens: 128, unmatched_share: 0.5}]
+    engines:
+      - {name: base, target: Llama-3.1-8B, traffic: [core]}
+      - {name: k3, target: Llama-3.1-8B, traffic: [core], speculation: {method: eagle3, num_speculative_tokens: 3,
+         draft: Llama-3.1-8B-eagle3, acceptance_length: 2.5}}
+
+Engines come in the order of their `priority` (0 first); within one priority those of one target stay together, so that
+what torch.compile made for it is used again. Refused: unknown fields, unknown shapes or point lists, a synthetic
+acceptance length outside [1, k + 1], points longer than max_model_len.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from profiler.errors import InputError
+
+Tokens = Annotated[int, Field(ge=1)]
+
+
+class GridError(InputError):
+    """A grid file that cannot be measured as it stands."""
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Point(_Frozen):
+    """One traffic point: a constant number of requests in flight, all of one length."""
+
+    concurrency: Tokens
+    input_tokens: Tokens
+    output_tokens: Tokens
+    temperature: float = Field(default=0.0, ge=0.0)
+    unmatched_share: float = Field(default=0.0, ge=0.0, le=1.0)
+    """Share of the running requests sampled at temperature 1: with dummy weights their text is random, so that a
+    prompt-lookup drafter finds nothing in it, while greedy text repeats and always matches."""
+
+    def label(self) -> str:
+        """`concurrency x input + output`, with what differs from the plain case."""
+        plain = f"{self.concurrency}x{self.input_tokens}+{self.output_tokens}"
+        return plain + (f" T{self.temperature:g}" if self.temperature else "") + (
+            f" unmatched {self.unmatched_share:g}" if self.unmatched_share else ""
+        )
+
+
+class SweptSpeculation(_Frozen):
+    """One way of speculating, with the acceptance that is imposed on it (None: what the weights give)."""
+
+    method: str
+    num_speculative_tokens: Annotated[int, Field(ge=1, le=16)]
+    draft: str | None = None
+    acceptance_length: float | None = None
+    draft_sample_method: Literal["greedy", "probabilistic"] = "greedy"
+    schedule: tuple[tuple[int, int, int], ...] | None = None
+    prompt_lookup_min: int | None = None
+    prompt_lookup_max: int | None = None
+
+    @model_validator(mode="after")
+    def _check_acceptance(self) -> SweptSpeculation:
+        most = self.num_speculative_tokens + 1
+        if self.acceptance_length is not None and not 1.0 <= self.acceptance_length <= most:
+            raise ValueError(f"acceptance_length must lie in [1, {most}], got {self.acceptance_length}")
+        return self
+
+
+class EngineSpec(_Frozen):
+    """One engine and what is asked of it."""
+
+    name: str
+    target: str
+    speculation: SweptSpeculation | None = None
+    quantization: str | None = None
+    settings: dict[str, Any] = {}
+    points: tuple[Point, ...]
+    priority: int = 0
+    engine_process: Literal["separate", "in_process"] = "separate"
+
+    def key(self, point: Point) -> str:
+        """What makes a cell this cell and no other, as text; a resumed sweep skips the keys that it finds."""
+        facts = self.model_dump(exclude={"name", "points", "priority"}, exclude_defaults=True)
+        return json.dumps(facts | point.model_dump(exclude_defaults=True), sort_keys=True, separators=(",", ":"))
+
+
+class Grid(_Frozen):
+    """The engines in the order in which they are measured, and the shapes they name."""
+
+    engines: tuple[EngineSpec, ...]
+    shapes: dict[str, dict[str, Any]]
+
+
+class _EngineEntry(_Frozen):
+    name: str
+    target: str
+    traffic: tuple[str, ...]
+    speculation: SweptSpeculation | None = None
+    quantization: str | None = None
+    settings: dict[str, Any] = {}
+    temperature: float | None = None
+    priority: int = 0
+    engine_process: Literal["separate", "in_process"] = "separate"
+
+
+class _GridFile(_Frozen):
+    shapes: str
+    settings: dict[str, Any] = {}
+    traffic: dict[str, list[tuple[int, int, int] | Point]]
+    engines: list[_EngineEntry]
+
+
+def read_grid(path: Path) -> Grid:
+    """Read and check a grid file; GridError says what is wrong and where."""
+    file = _parse(path)
+    shapes = _load_yaml(path.parent / file.shapes)
+    engines = [_resolve(entry, file, shapes) for entry in file.engines]
+    names = [engine.name for engine in engines]
+    if len(set(names)) < len(names):
+        raise GridError("two engines of the grid have one name", got=", ".join(sorted(names)), field="engines.name")
+    return Grid(engines=tuple(order_engines(engines)), shapes=shapes)
+
+
+def order_engines(engines: list[EngineSpec]) -> list[EngineSpec]:
+    """By priority; within one, targets in the order of their first appearance, each target's engines together."""
+    first: dict[tuple[int, str], int] = {}
+    for place, engine in enumerate(engines):
+        first.setdefault((engine.priority, engine.target), place)
+    return sorted(engines, key=lambda engine: (engine.priority, first[engine.priority, engine.target]))
+
+
+def _load_yaml(path: Path) -> dict[str, Any]:
+    try:
+        loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise GridError(f"cannot read {path}", got=error.strerror, remedy="name an existing grid file") from error
+    except yaml.YAMLError as error:
+        raise GridError(f"{path} is not YAML", got=str(error)) from error
+    if not isinstance(loaded, dict):
+        raise GridError(f"{path} holds no mapping", expected="a mapping at the top", got=type(loaded).__name__)
+    return loaded
+
+
+def _parse(path: Path) -> _GridFile:
+    try:
+        return _GridFile.model_validate(_load_yaml(path))
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise GridError(f"{path}: {field}: {first['msg']}", field=field) from error
+
+
+def _resolve(entry: _EngineEntry, file: _GridFile, shapes: dict[str, Any]) -> EngineSpec:
+    speculation = entry.speculation
+    for shape in (entry.target, speculation.draft if speculation else None):
+        if shape is not None and shape not in shapes:
+            raise GridError(f"engine {entry.name} names a shape that {file.shapes} lacks", got=shape,
+                            expected=", ".join(sorted(shapes)))
+    points: list[Point] = []
+    for group in entry.traffic:
+        if group not in file.traffic:
+            raise GridError(f"engine {entry.name} names unknown traffic", got=group,
+                            expected=", ".join(sorted(file.traffic)), field="engines.traffic")
+        points += [_point(given, entry.temperature) for given in file.traffic[group]]
+    settings = file.settings | entry.settings
+    longest = settings.get("max_model_len")
+    for point in points:
+        if longest and point.input_tokens + point.output_tokens > longest:
+            raise GridError(f"engine {entry.name}: point {point.label()} does not fit", expected=f"at most {longest}",
+                            field="engines.settings.max_model_len")
+    return EngineSpec(
+        name=entry.name, target=entry.target, speculation=speculation, quantization=entry.quantization,
+        settings=settings, points=tuple(dict.fromkeys(points)), priority=entry.priority,
+        engine_process=entry.engine_process,
+    )
+
+
+def _point(given: tuple[int, int, int] | Point, temperature: float | None) -> Point:
+    if not isinstance(given, Point):
+        given = Point(concurrency=given[0], input_tokens=given[1], output_tokens=given[2])
+    return given if temperature is None else given.model_copy(update={"temperature": temperature})

@@ -1,0 +1,59 @@
+"""On which machine is this measured? GPU and driver as nvidia-smi tells them, the CPU, and our own source revision."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The facts of the machine that a step's time depends on; None where it has no NVIDIA GPU."""
+
+    gpu: str | None
+    gpu_count: int
+    driver: str | None
+    cpu: str
+    cpu_count: int
+    git_revision: str | None
+
+
+def read_host() -> Host:
+    """Ask the machine; a missing nvidia-smi means that there is no GPU to name."""
+    rows = [line.split(", ") for line in _run("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")]
+    return Host(
+        gpu=rows[0][0] if rows else None, gpu_count=len(rows), driver=rows[0][1] if rows else None,
+        cpu=_cpu_model(), cpu_count=os.cpu_count() or 1,
+        git_revision=next(iter(_run("git", "rev-parse", "HEAD")), None) or os.environ.get("SPECWORTH_REVISION"),
+    )
+
+
+def wait_for_free_gpu(*, used_bytes: float = 2e9, timeout_s: float = 20.0) -> bool:
+    """Wait until no GPU holds more than `used_bytes`: vLLM refuses to start while a dying engine still holds memory."""
+    until = time.monotonic() + timeout_s
+    while True:
+        used = _run("nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits")
+        if all(float(mib) * 2**20 < used_bytes for mib in used):
+            return True
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.25)
+
+
+def _run(*command: str) -> list[str]:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, cwd=Path(__file__).parent)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return done.stdout.strip().splitlines() if done.returncode == 0 else []
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return "unknown"
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")

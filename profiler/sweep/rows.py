@@ -1,0 +1,107 @@
+"""What is kept of a cell: one flat row of JSON, appended and flushed as soon as the cell ends.
+
+Latencies in milliseconds, memory in bytes, rates per second. A rerun with --resume skips the keys that it finds here;
+a line that a crash cut short is left out with a notice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profiler.sweep.closed_loop import PROTOCOL_VERSION, CellMeasurement
+from profiler.sweep.grid import EngineSpec, Point
+
+
+def cell_row(spec: EngineSpec, point: Point, cell: CellMeasurement, engine_facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The row of one measured cell; `engine_facts` are those of its engine and host."""
+    speculation = spec.speculation
+    rates = [tokens / seconds for seconds, tokens in cell.windows]
+    tpot_ms = [1e3 * f.decode_s / (f.output_tokens - 1) for f in cell.timed if f.output_tokens > 1]
+    counted = cell.counters
+    return {
+        "key": spec.key(point),
+        "protocol": PROTOCOL_VERSION,
+        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "engine": spec.name,
+        "target": spec.target,
+        "quantization": spec.quantization,
+        "method": speculation.method if speculation else "none",
+        "drafter": speculation.draft if speculation else None,
+        "num_speculative_tokens": speculation.num_speculative_tokens if speculation else 0,
+        "asked_acceptance_length": speculation.acceptance_length if speculation else None,
+        "draft_sample_method": speculation.draft_sample_method if speculation and speculation.draft else None,
+        "schedule": speculation.schedule if speculation else None,
+        "weights": "dummy",
+        "acceptance": ("synthetic" if speculation.acceptance_length else "natural") if speculation else None,
+        **point.model_dump(),
+        "ttft_ms_p50": _quantile(cell.ttft_s, 0.5, 1e3),
+        "ttft_ms_p95": _quantile(cell.ttft_s, 0.95, 1e3),
+        "tpot_ms_mean": round(float(np.mean(tpot_ms)), 4) if tpot_ms else None,
+        "tpot_ms_p50": _quantile(tpot_ms, 0.5, 1.0),
+        "tpot_ms_p95": _quantile(tpot_ms, 0.95, 1.0),
+        "e2e_ms_p50": _quantile(cell.e2e_s, 0.5, 1e3),
+        "requests_timed": len(cell.timed),
+        "output_tokens_per_s": round(float(np.median(rates)), 3),
+        "output_tokens_per_s_pooled": round(counted.generation_tokens / cell.measured_s, 3),
+        "output_tokens_per_s_cv": round(float(np.std(rates, ddof=1) / np.mean(rates)), 4) if len(rates) > 1 else None,
+        "repeats": len(rates),
+        "repeat_output_tokens_per_s": [round(rate, 2) for rate in rates],
+        "step_ms_mean": _mean(cell.step_s),
+        "step_ms_p10": _quantile(cell.step_s, 0.1, 1e3),
+        "step_ms_p50": _quantile(cell.step_s, 0.5, 1e3),
+        "step_ms_p90": _quantile(cell.step_s, 0.9, 1e3),
+        "steps": counted.steps,
+        "completions": cell.completions,
+        "generation_tokens": counted.generation_tokens,
+        "decode_tokens": counted.generation_tokens - counted.first_tokens,
+        "prompt_tokens": counted.prompt_tokens,
+        "drafts": counted.drafts,
+        "drafted_tokens": counted.drafted_tokens,
+        "accepted_tokens": counted.accepted_tokens,
+        "accepted_per_position": list(counted.accepted_per_position),
+        "preemptions": counted.preemptions,
+        "cached_prompt_tokens": counted.cached_prompt_tokens,
+        "complete": cell.complete,
+        "fill_s": round(cell.fill_s, 3),
+        "measured_s": round(cell.measured_s, 3),
+        **engine_facts,
+    }
+
+
+def append_row(path: Path, row: Mapping[str, Any]) -> None:
+    """Write one line and push it to the disk, so that a killed sweep keeps it."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_rows(paths: Iterable[Path]) -> list[dict[str, Any]]:
+    """All whole rows of the files that exist."""
+    rows = []
+    for path in paths:
+        if not path.exists():
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            try:
+                rows.append(json.loads(line))
+            except json.JSONDecodeError:
+                print(f"{path}:{number}: cut short, left out", file=sys.stderr)
+    return rows
+
+
+def _quantile(values: Sequence[float] | NDArray[np.float64], q: float, scale: float) -> float | None:
+    return round(scale * float(np.quantile(values, q)), 4) if len(values) else None
+
+
+def _mean(values: NDArray[np.float64]) -> float | None:
+    return round(1e3 * float(np.mean(values)), 4) if len(values) else None

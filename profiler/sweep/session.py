@@ -1,0 +1,163 @@
+"""In which order, and for how long? One engine after the other until the grid or the time is through.
+
+vLLM is imported once, here, and every engine is a forked child that finds it imported: on a GPU host the imports alone
+take 15 to 20 s. An engine is started only if its start (as long as those before it took) and a few cells still fit;
+one that fails or stands still is ended, noted, and the next one follows.
+"""
+
+from __future__ import annotations
+
+import gzip
+import multiprocessing
+import os
+import signal
+import statistics
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from profiler.engine import cuda_is_initialized, import_vllm, prepare_environment
+from profiler.errors import ArchitectureError
+from profiler.sweep.closed_loop import Limits
+from profiler.sweep.grid import EngineSpec, Grid, GridError, Point
+from profiler.sweep.host import read_host, wait_for_free_gpu
+from profiler.sweep.rows import append_row, read_rows
+from profiler.sweep.worker import Assignment, run_engine
+
+FIRST_START_S = 75.0   # before any start was seen: the middle of the 45 to 95 s seen on an H200 with vLLM 0.26.0
+LEAST_MEASURING_S = 15.0
+LEAVE_S = 4.0          # for writing the last row and ending the engine
+
+
+@dataclass(frozen=True, slots=True)
+class SweepOptions:
+    """How a sweep is run; `done` are rows files of earlier sweeps whose cells are not measured again."""
+
+    out: Path
+    work: Path
+    time_limit_s: float | None = None
+    resume: bool = False
+    done: tuple[Path, ...] = ()
+    start_method: str = "fork"
+    stall_s: float = 120.0  # without an output, a row or a line of log; compiling a 32-layer graph takes about 30 s
+    limits: Limits = field(default_factory=Limits)
+    seed: int = 0
+
+
+def run_sweep(grid: Grid, options: SweepOptions) -> int:
+    """Measure what of `grid` is not yet measured; the number of new rows."""
+    began = time.monotonic()
+    rows_path, engines_path = options.out / "rows.jsonl", options.out / "engines.jsonl"
+    if rows_path.exists() and not options.resume:
+        raise GridError(f"{rows_path} is there already", remedy="add --resume to go on, or name another --out")
+    options.out.mkdir(parents=True, exist_ok=True)
+    options.work.mkdir(parents=True, exist_ok=True)
+    earlier = read_rows([rows_path, *options.done])
+    done = {row["key"] for row in earlier if row.get("complete", True)}
+    deadline = began + options.time_limit_s - LEAVE_S if options.time_limit_s else float("inf")
+    host = read_host()
+    prepare_environment("separate")
+    version = import_vllm(_architectures(grid)) if options.start_method == "fork" else "unknown"
+    method = options.start_method
+    if method == "fork" and cuda_is_initialized():
+        print("importing vLLM initialised CUDA: spawning engines instead of forking them", flush=True)
+        method = "spawn"
+    print(f"vLLM {version} on {host.gpu or 'no GPU'}, imported in {time.monotonic() - began:.1f} s; "
+          f"{sum(len(_left(e, done)) for e in grid.engines)} cells left", flush=True)
+    parameters = {name: _parameters(name, shape) for name, shape in grid.shapes.items()}
+    starts: list[float] = []
+    cell_s = {_label(row): row["cell_s"] for row in earlier if row.get("gpu") == host.gpu and "cell_s" in row}
+    measured = 0
+    for spec in grid.engines:
+        points = _left(spec, done)
+        if not points:
+            continue
+        expected = max(statistics.median(starts), starts[-1]) if starts else FIRST_START_S if host.gpu else 0.0
+        if time.monotonic() + expected + LEAST_MEASURING_S > deadline:
+            print(f"{spec.name}: not started, {deadline - time.monotonic():.0f} s left", flush=True)
+            break
+        if host.gpu and not wait_for_free_gpu():
+            print("the GPU still holds memory of another process", flush=True)
+        print(f"{spec.name}: {len(points)} cells, {time.monotonic() - began:.0f} s since the beginning", flush=True)
+        log = options.work / f"{spec.name}.log"
+        task = Assignment(
+            spec=spec, points=points, shapes=grid.shapes, parameters=parameters, host=host, rows=rows_path,
+            engines=engines_path, log=log, work=options.work / "models", deadline=deadline, expected_cell_s=cell_s,
+            limits=options.limits, engine_version=version, seed=options.seed,
+        )
+        started = _run_worker(task, method, options.stall_s)
+        if not started and not starts and method == "fork":
+            print(f"{spec.name}: did not start as a forked process; spawning from now on", flush=True)
+            method = "spawn"
+            _run_worker(task, method, options.stall_s)
+        _keep_log(log, options.out / "engine_logs.gz", spec.name)
+        rows = read_rows([rows_path, *options.done])
+        measured = len(rows) - len(earlier)
+        new = rows[len(earlier):]
+        starts += [row["startup_s"] for row in new if row["engine"] == spec.name][:1]
+        cell_s |= {_label(row): max(row["cell_s"], cell_s.get(_label(row), 0.0)) for row in new}
+    print(f"{measured} cells in {time.monotonic() - began:.0f} s", flush=True)
+    return measured
+
+
+def _run_worker(task: Assignment, method: str, stall_s: float) -> bool:
+    """Run one engine to its end; whether it ever came up."""
+    context: Any = multiprocessing.get_context(method)
+    began = time.monotonic()
+    heartbeat = context.Value("d", began)
+    process = context.Process(target=run_engine, args=(task, heartbeat, os.dup(1) if method == "fork" else 1))
+    process.start()
+    try:
+        while process.is_alive():
+            process.join(0.1)
+            now = time.monotonic()
+            silent = min(now - heartbeat.value, time.time() - task.log.stat().st_mtime if task.log.exists() else now)
+            if now > task.deadline + LEAVE_S - 1.0 or silent > stall_s:
+                reason = "the time limit came" if now > task.deadline else f"no output for {stall_s:.0f} s"
+                print(f"  {task.spec.name}: ended, {reason}", flush=True)
+                append_row(task.engines, {"engine": task.spec.name, "error": reason})
+                break
+    finally:
+        _end_group(process.pid)
+        process.join(5.0)
+    return bool(heartbeat.value > began)
+
+
+def _end_group(pid: int) -> None:
+    """End a worker and the engine core that it started; both lie in the process group that the worker opened."""
+    for _ in range(20):
+        try:
+            os.killpg(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            return
+        time.sleep(0.05)
+
+
+def _keep_log(log: Path, kept: Path, name: str) -> None:
+    """Append one engine's log to the sweep's; gzip members written one after the other are one gzip file."""
+    if log.exists():
+        with gzip.open(kept, "ab") as file:
+            file.write(f"=== {name}\n".encode() + log.read_bytes())
+
+
+def _left(spec: EngineSpec, done: set[str]) -> tuple[Point, ...]:
+    return tuple(point for point in spec.points if spec.key(point) not in done)
+
+
+def _label(row: dict[str, Any]) -> str:
+    return Point.model_validate({name: row[name] for name in Point.model_fields}).label()
+
+
+def _architectures(grid: Grid) -> list[str]:
+    used = {name for e in grid.engines for name in (e.target, e.speculation.draft if e.speculation else None) if name}
+    return sorted({architecture for name in used for architecture in grid.shapes[name].get("architectures", ())})
+
+
+def _parameters(name: str, shape: dict[str, Any]) -> int | None:
+    from profiler.architecture import read_architecture
+
+    try:
+        return int(read_architecture(shape, name=name).parameters)
+    except ArchitectureError:
+        return None

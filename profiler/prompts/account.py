@@ -111,18 +111,16 @@ class Account:
         self.records += 1
         self.usable += 1
         self.reservoir.offer(prompt)
-        messages = prompt.messages
+        text = prompt.messages[-1].text
         if len(self._seen) < DUPLICATES_SOUGHT:
             # Python's string hash: 64 bits, so a false match among 100,000 has odds of one to 10^9.
-            key = hash(messages[0].text) if len(messages) == 1 else hash(tuple([m.text for m in messages]))
+            key = hash(text) if len(prompt.messages) == 1 else hash(prompt.text)
             if key in self._seen:
                 self.remarks.add("prompts that stood before, word for word")
             else:
                 self._seen.add(key)
-        for message in messages:
-            if len(message.text) > LONG_PROMPT_CHARACTERS:
-                self.remarks.add(f"prompts longer than {LONG_PROMPT_CHARACTERS:,} characters")
-                break
+        if len(text) > LONG_PROMPT_CHARACTERS:
+            self.remarks.add(f"prompts longer than {LONG_PROMPT_CHARACTERS:,} characters")
 
     def skip(self, line: int, reason: NoPrompt) -> None:
         """One record without a prompt."""

@@ -11,6 +11,7 @@ from typing import Any
 from profiler.prompts.account import NoPrompt, Remarks
 from profiler.prompts.messages import read_content, read_turns
 from profiler.prompts.request import decode_nested
+from profiler.prompts.sample import Json
 
 INPUT_COUNTS = ("prompt_tokens", "input_tokens", "tokens_prompt", "input", "promptTokenCount", "inputTokens",
                 "native_tokens_prompt", "input_length", "prompt_tokens_count", "prompt_eval_count", "promptTokens",
@@ -21,11 +22,18 @@ OUTPUT_COUNTS = ("completion_tokens", "output_tokens", "tokens_completion", "out
                  "outputTokens", "native_tokens_completion", "output_length", "output_tokens_count", "eval_count",
                  "completionTokens", "total_output_tokens", "outputTokenCount", "llm.token_count.completion",
                  "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "generatedtokens", "response_tokens",
-                 "GeneratedTokens", "num_completion_tokens", "num_generation_tokens", "tokens_out", "expected_output_len",
-                 "completion_token_count")  # fmt: skip
+                 "GeneratedTokens", "num_completion_tokens", "num_generation_tokens", "tokens_out",
+                 "expected_output_len", "completion_token_count")  # fmt: skip
 
 
-def answer_text(value: Any) -> str | None:
+_COUNTS = frozenset(INPUT_COUNTS + OUTPUT_COUNTS)
+_NESTED_COUNTS = (
+    "usage", "usage_details", "usageDetails", "usageMetadata", "usage_metadata", "response", "body", "output",
+)  # fmt: skip
+_NESTED = frozenset(_NESTED_COUNTS)
+
+
+def answer_text(value: Json) -> str | None:
     """The text of an answer in any of the usual forms; None where there is none."""
     try:
         value = decode_nested(value) if isinstance(value, str) and value[:1] in '[{"' else value
@@ -56,19 +64,13 @@ def answer_text(value: Any) -> str | None:
 
 def token_counts(record: Mapping[str, Any]) -> tuple[int | None, int | None]:
     """Input and output tokens that a record states, itself or under `usage`; None where it states none."""
-    given = _first_count(record, INPUT_COUNTS), _first_count(record, OUTPUT_COUNTS)
-    if given != (None, None):
-        return given
-    for key in (
-        "usage",
-        "usage_details",
-        "usageDetails",
-        "usageMetadata",
-        "usage_metadata",
-        "response",
-        "body",
-        "output",
-    ):
+    if not _COUNTS.isdisjoint(record):
+        given = _first_count(record, INPUT_COUNTS), _first_count(record, OUTPUT_COUNTS)
+        if given != (None, None):
+            return given
+    if _NESTED.isdisjoint(record):
+        return None, None
+    for key in _NESTED_COUNTS:
         inner = record.get(key)
         if isinstance(inner, str) and inner[:1] == "{":
             try:

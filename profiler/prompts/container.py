@@ -1,4 +1,5 @@
-"""How records are packed in a file: JSON lines, JSON values, a dictionary of columns, a table, plain text, a server's log.
+"""How records are packed in a file: JSON lines, JSON values, a dictionary of columns, a table, plain text, a server's
+log.
 
 Told from the beginning of the file, never from its name alone: JSON lines stand in files named .json, and log lines in
 files named .txt. The name decides only where the text leaves it open.
@@ -6,6 +7,7 @@ files named .txt. The name decides only where the text leaves it open.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,8 +19,9 @@ from profiler.errors import PromptsError
 from profiler.prompts.account import NoPrompt, Remarks
 from profiler.prompts.encoding import MAX_LINE_BYTES, TOO_LONG, Lines
 from profiler.prompts.json_text import JsonStream, Record, parse_line
+from profiler.prompts.sample import Json
 from profiler.prompts.server_log import is_server_log
-from profiler.prompts.source import Source
+from profiler.prompts.source import EXPECTED, Source
 from profiler.prompts.tables import (
     DELIMITERS,
     csv_records,
@@ -29,12 +32,17 @@ from profiler.prompts.tables import (
 )
 
 CONTAINERS = ("jsonl", "json", "csv", "tsv", "parquet", "text", "log")
+JSON_SUFFIXES = (".json", ".jsonl", ".ndjson", ".jsonlines")
 BLANK_LINES = "blank lines ignored"
+MOST_TURNS = 2000  # of one conversation that is an array by itself; a longer array holds single messages
 ONE_A_LINE = "plain text is read as one prompt a line"
-SONNET_POOL = "blank lines part the text into stanzas: if this is a pool of lines for vLLM's sonnet data set, it has no prompts of its own"
+SONNET_POOL = (
+    "blank lines part the text into stanzas: if this is a pool of lines for vLLM's sonnet data set, "
+    "it has no prompts of its own"
+)
 # Keys under which exports keep their list of records.
-LIST_KEYS = ("data", "rows", "prompts", "requests", "records", "items", "examples", "samples", "conversations", "entries",
-             "results", "observations", "traces", "runs", "instances", "questions", "train", "test", "dataset",
+LIST_KEYS = ("data", "rows", "prompts", "requests", "records", "items", "examples", "samples", "conversations",
+             "entries", "results", "observations", "traces", "runs", "instances", "questions", "train", "test", "dataset",
              "resultsByRequest", "inputs")  # fmt: skip
 # What marks an object with a list under such a key as one record all the same.
 RECORD_KEYS = frozenset(
@@ -69,13 +77,20 @@ def recognise(source: Source, lines: Lines, forced: str | None, column: str | No
     if forced in ("jsonl", "json", "text", "log"):
         return {"jsonl": JSON_LINES, "json": JSON_VALUES, "text": PLAIN_TEXT, "log": SERVER_LOG}[forced]
     start = head.lstrip("\ufeff \t\r\n\x1e")
+    if source.suffix in (".yaml", ".yml", ".toml"):
+        raise PromptsError(
+            f"{source.called()} is a {source.suffix[1:].upper()} file",
+            expected=EXPECTED,
+            remedy="write it as JSON",
+            field="format",
+        )
     if not is_table or start[:1] in "[{":
         if start[:1] in "[{":
             found = _json_packing(head, source.is_whole)
             if found is not None:
                 return found
-        elif _is_json_texts(start):
-            return JSON_LINES
+        elif _is_json_texts(start) or source.suffix in JSON_SUFFIXES:
+            return JSON_LINES  # or text under a name that says JSON: better told line by line than read as prompts
     if is_server_log(_whole_lines(head, source.is_whole)[:50]):
         return SERVER_LOG
     if forced == "tsv":
@@ -137,6 +152,8 @@ def _json_packing(head: str, is_whole: bool) -> Container | None:
     lines = [line.strip("\ufeff\x1e \t\r") for line in _whole_lines(head, is_whole)]
     lines = [line for line in lines if line][:50]
     whole = [line for line in lines if line[0] in "[{" and _is_json(line.rstrip(","))]
+    if len(lines) == 1 and not is_whole and whole and lines[0][0] == "{":
+        return JSON_LINES  # a first line so long that no second one was looked at
     if len(lines) == 1:
         if is_whole and lines[0][0] == "{" and not whole and not _looks_like_json(lines[0]):
             return None
@@ -180,23 +197,11 @@ def json_lines(lines: Lines, remarks: Remarks) -> Iterator[Record]:
         try:
             if len(line) >= MAX_LINE_BYTES:
                 raise NoPrompt(TOO_LONG)
-            value = parse_line(
-                line, None if lines.encoding == "UTF-8" and _is_utf8(line) else lines.text(line), remarks
-            )
+            value = parse_line(line, lines.text, remarks)
         except NoPrompt as reason:
             yield number, reason
         else:
             yield number, value
-
-
-def _is_utf8(line: bytes) -> bool:
-    if line.isascii():
-        return True
-    try:
-        line.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _text_lines(lines: Lines, remarks: Remarks) -> Iterator[Record]:
@@ -221,8 +226,19 @@ def _log_lines(lines: Lines) -> Iterator[Record]:
 
 
 def _unpacked(values: Iterator[Record], remarks: Remarks) -> Iterator[Record]:
-    """Values with dictionaries of columns and lists under a key taken apart."""
-    for line, value in values:
+    """Values with dictionaries of columns and lists under a key taken apart, and one conversation put together."""
+    first = next(values, None)
+    if first is None:
+        return
+    if is_message(first[1]):
+        rest = list(itertools.islice(values, MOST_TURNS))
+        if all(is_message(value) for _, value in rest) and any(value["role"] == "assistant" for _, value in rest):
+            remarks.line = 0
+            remarks.add("the array of messages is read as one conversation")
+            yield first[0], [first[1], *(value for _, value in rest)]
+            return
+        values = itertools.chain(rest, values)
+    for line, value in itertools.chain([first], values):
         if type(value) is dict:
             table = columns_of(value)
             if table is not None:
@@ -236,6 +252,11 @@ def _unpacked(values: Iterator[Record], remarks: Remarks) -> Iterator[Record]:
                 yield from enumerate(value[key], start=1)
                 continue
         yield line, value
+
+
+def is_message(value: object) -> bool:
+    """Whether this is one chat message and nothing else."""
+    return isinstance(value, dict) and "role" in value and "content" in value and "id" not in value and len(value) <= 4
 
 
 def list_key_of(value: dict[str, Any]) -> str | None:
@@ -290,7 +311,7 @@ def columns_of(value: dict[str, Any]) -> list[Record] | None:
     ]
 
 
-def _column(cells: Any) -> list[Any] | None:
+def _column(cells: Json) -> list[Any] | None:
     if isinstance(cells, list):
         return cells
     if isinstance(cells, dict) and cells and all(key.isdigit() for key in cells):

@@ -1,8 +1,8 @@
 """Readers for request bodies and for rows of data sets and of benchmark tools' input files.
 
-Sources of the field names: OpenAI and Anthropic API references; vLLM's custom data set (prompt, output_tokens); AIPerf's
-data set models (single_turn, multi_turn, random_pool); GuideLLM's column names; BFCL, LMSYS-Chat-1M, WildChat, ShareGPT,
-Alpaca, Dolly, MT-bench, SQuAD, GSM8K, OASST and preference sets as published.
+Sources of the field names: OpenAI and Anthropic API references; vLLM's custom data set (prompt, output_tokens);
+AIPerf's data set models (single_turn, multi_turn, random_pool); GuideLLM's column names; BFCL, LMSYS-Chat-1M,
+WildChat, ShareGPT, Alpaca, Dolly, MT-bench, SQuAD, GSM8K, OASST and preference sets as published.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from profiler.prompts.answers import answer_text, known_counts
 from profiler.prompts.messages import kind_of, read_content
 from profiler.prompts.request import (
     LATER_TURNS,
-    PROMPT_KEYS,
     SEVERAL_TEXTS,
     decode_nested,
     finish,
@@ -26,13 +25,17 @@ from profiler.prompts.request import (
 from profiler.prompts.sample import Message, Prompt
 from profiler.prompts.settings import read_settings
 
-ANSWER_KEYS = ("output", "completion", "response", "answer", "answers", "generated_text", "canonical_solution", "solution",
+ANSWER_KEYS = ("output", "completion", "response", "answer", "answers", "generated_text", "canonical_solution",
+"solution",
                "code", "label", "target", "response_a", "chosen", "text_output")  # fmt: skip
+_ANSWERS = frozenset(ANSWER_KEYS)
 NAMES_REDACTED = "texts with names redacted (NAME_1), otherwise read"
 
 
 def answer_beside(record: Mapping[str, Any]) -> str | None:
     """A past answer in one of the fields in which data sets keep it."""
+    if _ANSWERS.isdisjoint(record):
+        return None
     for key in ANSWER_KEYS:
         value = record.get(key)
         if value:
@@ -42,7 +45,7 @@ def answer_beside(record: Mapping[str, Any]) -> str | None:
 
 def chat(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
     """{"messages": [...]} with whatever stands beside it; the most frequent shape of all."""
-    return read_body(record, remarks, output=answer_beside(record), **known_counts(record))
+    return read_body(record, remarks, output=answer_beside(record), known=known_counts(record))
 
 
 def body(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
@@ -59,7 +62,7 @@ def completion(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
     prompt = record.get("prompt", record.get("prompts"))
     if prefix and isinstance(prompt, str) and "suffix" not in record and prompt.strip():
         record = {**record, "system": record.get("system") or prefix}  # GuideLLM's prefix column
-    return read_body(record, remarks, output=answer_beside(record), **settings)
+    return read_body(record, remarks, output=answer_beside(record), known=settings)
 
 
 def ids(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
@@ -107,7 +110,7 @@ def question(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
 
 def input_field(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
     """{"input": ...}: a text, messages or a body, plain or as JSON text (observability exports)."""
-    return read_body(record, remarks, output=answer_text(record.get("output")), **known_counts(record))
+    return read_body(record, remarks, output=answer_text(record.get("output")), known=known_counts(record))
 
 
 def text_field(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
@@ -264,7 +267,7 @@ def payloads(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
 
 
 def guidellm_columns(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
-    """GuideLLM's prefix, prompt_0, output_tokens_count_0, prompt_1, ...: the first turn with the prefix as system turn."""
+    """GuideLLM's prefix, prompt_0, output_tokens_count_0, prompt_1, ...: the first turn, the prefix as system turn."""
     text = record.get("prompt_0")
     if text is None or (isinstance(text, str) and not text.strip()):
         raise NoPrompt("no first turn: prompt_0 is empty", field="prompt_0")
@@ -275,14 +278,3 @@ def guidellm_columns(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
     return read_value(
         text, remarks, system=prefix if isinstance(prefix, str) else None, settings=counts, place="prompt_0"
     )
-
-
-def wrapped(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
-    """A request under a key of its own: {"request": {...}}, {"payload": {...}}; JSON text is decoded."""
-    for key in ("request", "body", "payload", "data", "row", "params", "kwargs", "json"):
-        inner = decode_nested(record.get(key))
-        if isinstance(inner, Mapping) and "body" in inner:
-            inner = decode_nested(inner["body"])
-        if isinstance(inner, Mapping) and any(inner.get(name) is not None for name in PROMPT_KEYS):
-            return read_body(inner, remarks, is_request=True, output=answer_text(record.get("response")))
-    return read_body(record, remarks)

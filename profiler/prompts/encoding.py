@@ -22,8 +22,9 @@ BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"),
 )  # fmt: skip
 # Bytes that no text has, in any encoding whose letters are single bytes: control codes other than tab, line feed, form
-# feed, carriage return, escape (colours of logs) and NUL (padding; judged apart).
-CONTROL_BYTES = bytes(set(range(1, 32)) - {9, 10, 12, 13, 27}) + b"\x7f"
+# feed, carriage return, escape (colours of logs), record separator (JSON text
+# sequences) and NUL (padding; judged apart).
+CONTROL_BYTES = bytes(set(range(1, 32)) - {9, 10, 12, 13, 27, 30}) + b"\x7f"
 MOST_CONTROL_BYTES = 0.02  # compressed and binary data have about 10 % of them, text none
 
 
@@ -132,7 +133,7 @@ class Lines:
         yield codecs.getincrementaldecoder("utf-8")("replace").decode(decoder.getstate()[0], final=True)
 
 
-NUL_BYTES = "NUL bytes dropped"
+NUL_BYTES = "NUL characters dropped"
 
 
 def find_encoding(data: bytes) -> str:

@@ -63,7 +63,7 @@ def batch_output(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
 def api_answer(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
     """A chat.completion object; some logs keep the messages in it."""
     if any(record.get(key) for key in ("messages", "prompt")):
-        return read_body(record, remarks, is_request=True, output=answer_text(record), **known_counts(record))
+        return read_body(record, remarks, is_request=True, output=answer_text(record), known=known_counts(record))
     given, answered = token_counts(record)
     raise NoPrompt("an API's answer, without the prompt", input_tokens=given, output_tokens=answered)
 
@@ -142,8 +142,13 @@ def helicone(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
     if isinstance(request, str) and request.strip():
         return read_value(request, remarks, settings=counts, output=answer_text(response), place="request_body")
     if not isinstance(request, Mapping) or not any(request.get(key) for key in PROMPT_KEYS):
-        raise NoPrompt("no request body (left out or redacted by the log)", field="request_body", **counts)
-    return read_body(request, remarks, is_request=True, output=answer_text(response), **counts)
+        raise NoPrompt(
+            "no request body (left out or redacted by the log)",
+            field="request_body",
+            input_tokens=given,
+            output_tokens=answered,
+        )
+    return read_body(request, remarks, is_request=True, output=answer_text(response), known=counts)
 
 
 def langsmith(record: Mapping[str, Any], remarks: Remarks) -> Prompt:

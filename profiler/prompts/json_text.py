@@ -7,18 +7,24 @@ lone surrogates are replaced (they cannot be sent to a server), raw control char
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import orjson
 
 from profiler.prompts.account import NoPrompt, Remarks
+from profiler.prompts.sample import Json
 
 DUPLICATE = "a key that stands twice"
 CUT = "JSON that breaks off"
 SURROGATES = "lone surrogates replaced by U+FFFD"
+NULS = "NUL characters dropped"
+MISSING_COMMA = "a missing comma passed over"
 TRAILING_COMMA = "a trailing comma passed over"
 MAX_VALUE_CHARACTERS = 1 << 26  # as for lines
+
+SURROGATE = re.compile("[\ud800-\udfff]")
 
 Record = tuple[int, Any]  # line and value; the value is a NoPrompt where the record could not be read
 
@@ -42,26 +48,29 @@ class Duplicates:
         return found
 
 
-def parse_line(line: bytes, text: str | None, remarks: Remarks) -> Any:
-    """One JSON value that fills the line; `text` is the line decoded where it is not UTF-8.
+def parse_line(line: bytes, decode: Callable[[bytes], str], remarks: Remarks) -> Json:
+    """One JSON value that fills the line; `decode` makes text of a line that is no UTF-8.
 
     Raises:
         NoPrompt: no JSON, or a key that stands twice.
     """
-    if text is None:
-        try:
-            value = orjson.loads(line)
-        except orjson.JSONDecodeError:
-            pass
-        else:
-            # A cheap test for duplicate keys: more `":` outside of texts than keys. Only then is the line read again.
-            written = line.count(b'":') + line.count(b'" :') - line.count(b'\\":')
-            if written <= count_keys(value):
-                return value
-    return _parse_slowly(line.decode("utf-8", "replace") if text is None else text, remarks)
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return _parse_slowly(decode(line), remarks)
+    # A cheap test for duplicate keys: more `":` outside of texts than keys. Only then is the line read again.
+    keys = count_keys(value)
+    written = line.count(b'":')
+    if written > keys:
+        written -= line.count(b'\\":')
+    elif written < keys:
+        written += line.count(b'" :')
+    if written <= keys and b"\\u0000" not in line:
+        return value
+    return _parse_slowly(decode(line), remarks)
 
 
-def count_keys(value: Any) -> int:
+def count_keys(value: Json) -> int:
     """How many keys all objects inside `value` have."""
     if type(value) is dict:
         count = len(value)
@@ -77,11 +86,11 @@ def count_keys(value: Any) -> int:
     return count
 
 
-def _parse_slowly(text: str, remarks: Remarks) -> Any:
+def _parse_slowly(text: str, remarks: Remarks) -> Json:
     duplicates = Duplicates()
     if "\x00" in text:
         text = text.replace("\x00", "")
-        remarks.add("NUL bytes dropped")
+        remarks.add(NULS)
         if not text.strip():
             raise NoPrompt("a line of NUL bytes")
     text = text.strip().lstrip(
@@ -99,7 +108,7 @@ def _parse_slowly(text: str, remarks: Remarks) -> Any:
         raise NoPrompt("not JSON", str(error)) from None
     if duplicates.keys:
         raise NoPrompt(DUPLICATE, repr(duplicates.keys[0]))
-    return without_surrogates(value, remarks)
+    return cleaned(value, remarks)
 
 
 def reason_of(error: json.JSONDecodeError, text: str) -> tuple[str, str]:
@@ -109,33 +118,45 @@ def reason_of(error: json.JSONDecodeError, text: str) -> tuple[str, str]:
     return "not JSON", f"{error.msg} in column {error.colno}"
 
 
-def without_surrogates(value: Any, remarks: Remarks) -> Any:
-    """The value with every lone surrogate replaced: none of them can be encoded, so none can have been sent."""
-    try:
-        json.dumps(value, ensure_ascii=False).encode("utf-8")
+def cleaned(value: Json, remarks: Remarks) -> Json:
+    """The value without NULs and with every lone surrogate replaced: none of them can be encoded, so none was sent."""
+    if not _is_unclean(value):
         return value
-    except (UnicodeEncodeError, TypeError):
+    cleaner = _Cleaner()
+    value = cleaner.clean(value)
+    if cleaner.surrogates:
         remarks.add(SURROGATES)
-    except ValueError:
-        return value
-    return _replaced(value)
-
-
-def _replaced(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, list):
-        return [_replaced(item) for item in value]
-    if isinstance(value, dict):
-        return {_replaced(key): _replaced(item) for key, item in value.items()}
+    if cleaner.nuls:
+        remarks.add(NULS)
     return value
+
+
+class _Cleaner:
+    """Cleans texts inside a value, and remembers of what."""
+
+    def __init__(self) -> None:
+        self.surrogates = self.nuls = False
+
+    def clean(self, value: Json) -> Json:
+        if isinstance(value, str):
+            if "\x00" in value:
+                self.nuls = True
+                value = value.replace("\x00", "")
+            whole = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            self.surrogates = self.surrogates or whole != value
+            return whole
+        if isinstance(value, list):
+            return [self.clean(item) for item in value]
+        if isinstance(value, dict):
+            return {self.clean(key): self.clean(item) for key, item in value.items()}
+        return value
 
 
 class JsonStream:
     """The values of a JSON array, or of objects written one after the other, read without holding the whole.
 
-    Memory is that of the largest value. Where the JSON breaks, what came before is kept and the place is told as the last,
-    unreadable, record.
+    Memory is that of the largest value. Where the JSON breaks, what came before is kept and the place is told as the
+    last, unreadable, record.
     """
 
     def __init__(self, texts: Iterable[str], remarks: Remarks) -> None:
@@ -147,53 +168,39 @@ class JsonStream:
         self._line = 1  # of _position
         self._line_start = 0  # offset in the buffer at which that line begins; negative where it was dropped
         self._ended = False
+        self._broken = False
+        self._items = 0
         self._duplicates = Duplicates()
         self._decoder = json.JSONDecoder(strict=False, object_pairs_hook=self._duplicates)
 
-    def array(self) -> Iterator[Record]:
-        """The items of one array (further arrays after it as well), counted lines."""
-        while self._skip_space():
-            if self._buffer[self._position] != "[":
-                yield from self._one(in_array=False)
-                continue
-            self._position += 1
-            yield from self._items()
-
     def values(self) -> Iterator[Record]:
-        """Values one after the other; an array among them counts as its items."""
-        return self.array()
-
-    def _items(self) -> Iterator[Record]:
-        after_comma = False
-        while True:
-            if not self._skip_space():
-                yield self._line, NoPrompt(CUT, f"the array has no end, line {self._line}")
-                return
-            if self._buffer[self._position] == "]":
+        """The items of an array, and values one after the other, with the lines on which they begin."""
+        in_array = after_comma = False
+        while self._skip_space():
+            char = self._buffer[self._position]
+            if char == "[" and not in_array:
+                in_array, after_comma = True, False
+                self._items = 0
+                self._position += 1
+            elif char == "]" and in_array:
+                in_array = False
                 self._position += 1
                 if after_comma:
-                    self._remarks.line = self._line
-                    self._remarks.add(TRAILING_COMMA)
-                return
-            yield from self._one(in_array=True)
-            if not self._skip_space():
-                yield self._line, NoPrompt(CUT, f"the array has no end, line {self._line}")
-                return
-            after_comma = self._buffer[self._position] == ","
-            if after_comma:
+                    self._remark(TRAILING_COMMA)
+            elif char == "," and not after_comma:
+                after_comma = True
                 self._position += 1
-            elif self._buffer[self._position] != "]":
-                yield (
-                    self._line,
-                    NoPrompt(
-                        "not JSON", f"a comma or ] is missing at {self._place(self._position)}; the rest is unread"
-                    ),
-                )
-                self._give_up()
-                return
+            else:
+                if in_array and not after_comma and self._items:
+                    self._remark(MISSING_COMMA)
+                after_comma = False
+                yield self._one()
+        if in_array and not self._broken:
+            yield self._line, NoPrompt(CUT, f"the array has no end, line {self._line}")
 
-    def _one(self, *, in_array: bool) -> Iterator[Record]:
+    def _one(self) -> Record:
         line = self._line
+        self._items += 1
         self._duplicates.keys.clear()
         while True:
             try:
@@ -205,14 +212,9 @@ class JsonStream:
                     self._more(max(65536, len(self._buffer) - self._position))
                     continue
                 reason, _ = reason_of(error, self._buffer)
-                place = self._place(error.pos)
-                yield line, NoPrompt(reason, f"{error.msg} at {place}; the rest is unread")
-                self._give_up()
-                return
+                return line, NoPrompt(reason, f"{error.msg} at {self._place(error.pos)}; {self._resume(error.pos)}")
             except (RecursionError, ValueError) as error:
-                yield line, NoPrompt("not JSON", f"{error} in the value at line {line}; the rest is unread")
-                self._give_up()
-                return
+                return line, NoPrompt("not JSON", f"{error} at line {line}; {self._resume(self._position + 1)}")
             if end == len(self._buffer) and not self._ended and not isinstance(value, dict | list | str):
                 self._more(65536)  # a number may go on
                 continue
@@ -220,9 +222,26 @@ class JsonStream:
         self._advance(end)
         self._remarks.line = line
         if self._duplicates.keys:
-            yield line, NoPrompt(DUPLICATE, repr(self._duplicates.keys[0]))
-        else:
-            yield line, without_surrogates(value, self._remarks) if _has_escapes(value) else value
+            return line, NoPrompt(DUPLICATE, repr(self._duplicates.keys[0]))
+        return line, cleaned(value, self._remarks)
+
+    def _resume(self, error: int) -> str:
+        """Go on behind an unreadable value: at the next line that opens an object with the same indentation."""
+        line_start = self._buffer.rfind("\n", 0, self._position) + 1
+        indent = self._buffer[line_start : self._position]
+        opening = "\n" + indent + "{"
+        found = self._buffer.find(opening, error) if not indent.strip(" \t") else -1
+        if found >= 0:
+            self._items = 0  # the comma before it is behind us
+            self._advance(found + len(opening) - 1)
+            return f"reading goes on at line {self._line}"
+        self._ended = self._broken = True
+        self._buffer, self._position = "", 0
+        return "the rest is unread"
+
+    def _remark(self, kind: str) -> None:
+        self._remarks.line = self._line
+        self._remarks.add(kind)
 
     def _place(self, position: int) -> str:
         line = self._line + self._buffer.count("\n", self._position, position)
@@ -264,17 +283,13 @@ class JsonStream:
                 return False
             self._more(65536)
 
-    def _give_up(self) -> None:
-        self._ended = True
-        self._buffer, self._position = "", 0
 
-
-def _has_escapes(value: Any) -> bool:
-    """Whether any text inside holds a surrogate; texts that are ASCII, as most, cost nothing."""
+def _is_unclean(value: Json) -> bool:
+    """Whether any text inside holds a surrogate or a NUL; nearly all texts are told by two fast tests."""
     if isinstance(value, str):
-        return not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value)
+        return "\x00" in value or (not value.isascii() and SURROGATE.search(value) is not None)
     if isinstance(value, dict):
-        return any(_has_escapes(item) for item in value.values())
+        return any(_is_unclean(item) for item in value.values())
     if isinstance(value, list):
-        return any(_has_escapes(item) for item in value)
+        return any(_is_unclean(item) for item in value)
     return False

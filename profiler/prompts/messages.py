@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from profiler.prompts.account import NoPrompt, Remarks
-from profiler.prompts.sample import Message, Role
+from profiler.prompts.sample import Json, Message, Role
 
 ROLES: dict[str, Role] = {
     **dict.fromkeys(("user", "human", "prompter", "customer", "usr", "question"), "user"),
@@ -52,7 +52,7 @@ def read_turns(value: list[Any], remarks: Remarks) -> tuple[list[Message], int]:
     for position, entry in enumerate(value):
         if type(entry) is dict:
             content = entry.get("content")
-            role = ROLES.get(entry.get("role", ""))  # type: ignore[arg-type]
+            role = ROLES.get(entry.get("role", ""))
             if role is not None and type(content) is str and "tool_calls" not in entry:
                 turns.append(Message(role, content))  # by far the most frequent kind
                 continue
@@ -111,7 +111,7 @@ def _role(entry: Mapping[str, Any], position: int, remarks: Remarks) -> Role:
     return "user"
 
 
-def read_content(content: Any, remarks: Remarks) -> tuple[str, int]:
+def read_content(content: Json, remarks: Remarks) -> tuple[str, int]:
     """The text of one message's content, and how many of its parts are no text."""
     if isinstance(content, str):
         return content, 0

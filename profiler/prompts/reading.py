@@ -1,8 +1,8 @@
 """From a file, a stream or a list to a sample of prompts: the whole flow.
 
-Bytes are decompressed, decoded and taken apart into records; every record is recognised by its keys and gives a prompt or
-a reason why not; a seeded reservoir keeps a uniform sample, so that a log of any size fits in memory. Refused: a source in
-which no record gives a prompt.
+Bytes are decompressed, decoded and taken apart into records; every record is recognised by its keys and gives a prompt
+or a reason why not; a seeded reservoir keeps a uniform sample, so that a log of any size fits in memory. Refused: a
+source in which no record gives a prompt.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from profiler.errors import PromptsError
 from profiler.prompts.account import Account, NoPrompt, Remarks
 from profiler.prompts.container import CONTAINERS, PARQUET_FILE, Container, recognise, records
 from profiler.prompts.encoding import Lines
-from profiler.prompts.json_text import Record, without_surrogates
+from profiler.prompts.json_text import Record, cleaned
 from profiler.prompts.reservoir import Reservoir
 from profiler.prompts.sample import Prompt, PromptSample
+from profiler.prompts.server_log import NO_REQUEST
 from profiler.prompts.shapes import BY_SLUG, Shape, read_record
 from profiler.prompts.source import EXPECTED, PARQUET, REMEDY, Source, open_source
 from profiler.prompts.tables import parquet_records
+from profiler.prompts.trace_shapes import TRACE, USAGE
 
 SAMPLE_SIZE = 500
 FORMATS = (*CONTAINERS, *BY_SLUG)
@@ -43,7 +45,8 @@ def read_prompts(
         column: the field or column that holds the prompt.
         sample_size: how many prompts are kept.
         seed: equal seeds give equal samples of equal files.
-        lengths_suffice: a source without texts whose records state lengths (a trace, a usage table) is returned as a sample
+        lengths_suffice: a source without texts whose records state lengths (a trace, a usage table) is returned as a
+        sample
             without prompts instead of refused.
 
     Raises:
@@ -113,7 +116,8 @@ def prompts_from_objects(
     """
     if not objects:
         raise PromptsError(
-            "there are no prompts", expected="at least one text, list of chat messages or request object", got="an empty list",
+            "there are no prompts", expected="at least one text, list of chat messages or request object",
+            got="an empty list",
             field=field,
         )  # fmt: skip
     remarks = Remarks(strict=True, unit="prompt")
@@ -121,7 +125,7 @@ def prompts_from_objects(
     for index, value in enumerate(objects):
         remarks.line = index + 1
         try:
-            name, prompt = read_record(without_surrogates(value, remarks), remarks)
+            name, prompt = read_record(cleaned(value, remarks), remarks)
         except NoPrompt as reason:
             raise PromptsError(
                 f"prompt {index + 1} cannot be read: {reason.text}",
@@ -176,9 +180,9 @@ def _sample(
         raise _nothing_read(account, form, source)
     notes = account.remarks.sentences()
     if lengths is not None:
-        notes.append(f"{account.lengths.offered:,} records state lengths without a text")
-        reasons = [reason for reason in account.skipped if "no text" in reason or "no prompt text" in reason]
-        notes.extend(reasons)
+        count = account.lengths.offered
+        notes.append(f"{count:,} record{'s state' if count != 1 else ' states'} a length without a text")
+        notes.extend(reason for reason in (TRACE, USAGE) if reason in account.skipped)
     return PromptSample(
         prompts=prompts, format=form, records=account.records, usable=account.usable,
         skipped=dict(account.skipped.most_common()), first_skipped=tuple(account.first_skipped), notes=tuple(notes),
@@ -205,6 +209,8 @@ def _nothing_read(account: Account, form: str, source: Source) -> PromptsError:
         )
         if lengths.output_tokens:
             remedy += f" and {sorted(lengths.output_tokens)[len(lengths.output_tokens) // 2]:,} output tokens"
+    elif NO_REQUEST in account.skipped:
+        remedy = "vLLM logs prompts only where it was started with --enable-log-requests"
     elif source.cut:
         remedy = f"{source.cut[0]}: fetch the file again"
     return PromptsError(what, expected=EXPECTED, got=got, remedy=remedy)

@@ -1,7 +1,7 @@
 """One request from whatever stands where a prompt stands: a text, messages, a body, JSON text of these, token ids.
 
-A conversation that ends with a user or tool turn is one request as a server gets it, history and all. One that ends with
-an answer is finished: its first answered user turn is the request and that answer the past output, as vLLM's own
+A conversation that ends with a user or tool turn is one request as a server gets it, history and all. One that ends
+with an answer is finished: its first answered user turn is the request and that answer the past output, as vLLM's own
 benchmark reads ShareGPT; later turns are remarked on.
 """
 
@@ -15,7 +15,7 @@ import orjson
 
 from profiler.prompts.account import NoPrompt, Remarks
 from profiler.prompts.messages import kind_of, read_content, read_turns
-from profiler.prompts.sample import Message, Prompt
+from profiler.prompts.sample import Json, Message, Prompt
 from profiler.prompts.settings import read_settings
 
 SYSTEM_KEYS = ("system", "instructions", "systemInstruction", "system_instruction", "system_prompt")
@@ -30,6 +30,7 @@ PROMPT_KEYS = (
     "user_prompt",
     "text",
 )
+_SYSTEM = frozenset(SYSTEM_KEYS)
 PARTS = "image, audio or file parts left out: only text counts"
 LATER_TURNS = "conversations of several turns: the first turn with its answer is the request, later turns are not read"
 STARTS_WITH_ANSWER = "conversations that start with an answer: it is kept as history"
@@ -40,7 +41,12 @@ REDACTED = ("redacted", "[redacted]", "<redacted>", "(redacted)", "***", "redact
 
 
 def read_body(
-    body: Mapping[str, Any], remarks: Remarks, *, is_request: bool = False, output: str | None = None, **known: Any
+    body: Mapping[str, Any],
+    remarks: Remarks,
+    *,
+    is_request: bool = False,
+    output: str | None = None,
+    known: Mapping[str, Any] | None = None,
 ) -> Prompt:
     """A request body of any of the common APIs; `known` are further fields of the Prompt.
 
@@ -51,12 +57,13 @@ def read_body(
         NoPrompt: it holds no text to send.
     """
     settings = read_settings(body, remarks)
-    settings.update(known)
+    settings.update(known or {})
     system = None
-    for key in SYSTEM_KEYS:
-        if body.get(key):
-            system = read_content(body[key], remarks)[0]
-            break
+    if not _SYSTEM.isdisjoint(body):
+        for key in SYSTEM_KEYS:
+            if body.get(key):
+                system = read_content(body[key], remarks)[0]
+                break
     failure: NoPrompt | None = None
     for key in PROMPT_KEYS:
         value = body.get(key)
@@ -81,7 +88,7 @@ def read_body(
 
 
 def read_value(
-    value: Any,
+    value: Json,
     remarks: Remarks,
     *,
     system: str | None = None,
@@ -121,7 +128,7 @@ def read_value(
             turns, others = read_turns(items, remarks)
     elif isinstance(value, Mapping):
         if any(value.get(key) is not None for key in PROMPT_KEYS if key != "text"):
-            return read_body(value, remarks, is_request=is_request, output=output, **settings)
+            return read_body(value, remarks, is_request=is_request, output=output, known=settings)
         text, others = read_content(value, remarks)
         turns = [Message("user", text)]
     elif value is None:
@@ -214,14 +221,23 @@ def finish(
             remarks.add(STARTS_WITH_ANSWER)
         if turns[-1].role == "assistant" and not is_request:
             turns, output = _first_answered(turns, output, remarks)
-    asking = [turn for turn in turns if turn.role in ("user", "tool")]
-    text_there = any(turn.text and not turn.text.isspace() for turn in asking or turns if turn.role != "assistant")
+    asks = text_there = False
+    last = ""
+    for turn in turns:
+        role, text = turn.role, turn.text
+        if role == "user" or role == "tool":
+            if not asks:
+                asks, text_there = True, False  # a system turn's text is no prompt where a user's turn is blank
+            text_there = text_there or bool(text and not text.isspace())
+            last = text
+        elif role == "system" and not asks:
+            text_there = text_there or bool(text and not text.isspace())
+            last = text
     if not text_there:
         if others:
             raise NoPrompt("no text: only image, audio or file parts")
-        raise NoPrompt("blank prompt: null content, empty or only spaces" if asking else "no user turn")
-    redacted = (asking or turns)[-1].text
-    if len(redacted) < 40 and redacted.strip().lower() in REDACTED:
+        raise NoPrompt("blank prompt: null content, empty or only spaces" if asks else "no user turn")
+    if len(last) < 40 and last.strip().lower() in REDACTED:
         raise NoPrompt("redacted: the text was replaced when it was logged")
     if others:
         remarks.add(PARTS)

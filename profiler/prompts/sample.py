@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+Json = Any  # a value as JSON has it: finding out what it is is what readers do
 Role = Literal["system", "user", "assistant", "tool"]
 
 

@@ -1,8 +1,9 @@
 """Prompts from the log of a vLLM server that was started with --enable-log-requests.
 
-The line is "Received request ID: prompt: REPR, params: SamplingParams(...), ..."; newer versions write the text in a second
-line, "Request ID details: prompt: REPR, ...". The text is what the chat template made, so turns are told apart again
-where the template is ChatML's or Llama 3's. Lines of a server's log that hold no request are told apart from prompts.
+The line is "Received request ID: prompt: REPR, params: SamplingParams(...), ..."; newer versions write the text in a
+second line, "Request ID details: prompt: REPR, ...". The text is what the chat template made, so turns are told apart
+again where the template is ChatML's or Llama 3's. Lines of a server's log that hold no request are told apart from
+prompts.
 """
 
 from __future__ import annotations

@@ -40,9 +40,9 @@ SETTINGS: dict[str, str] = {
     ),
     **dict.fromkeys(
         ("top_p", "top_k", "min_p", "typical_p", "n", "best_of", "presence_penalty", "frequency_penalty",
-         "repetition_penalty", "repeat_penalty", "logit_bias", "logprobs", "top_logprobs", "prompt_logprobs", "min_tokens",
-         "ignore_eos", "bad_words", "allowed_token_ids", "logits_processors", "use_beam_search", "echo", "stop", "seed",
-         "stop_token_ids", "length_penalty", "thinking_token_budget"),
+         "repetition_penalty", "repeat_penalty", "logit_bias", "logprobs", "top_logprobs", "prompt_logprobs",
+         "min_tokens", "ignore_eos", "bad_words", "allowed_token_ids", "logits_processors", "use_beam_search", "echo",
+         "stop", "seed", "stop_token_ids", "length_penalty", "thinking_token_budget"),
         _OTHER,
     ),
 }  # fmt: skip
@@ -90,7 +90,9 @@ def read_number(
     value: object, name: str, remarks: Remarks, *, low: float, high: float, whole: bool = False
 ) -> float | None:
     """A finite number within bounds; texts of numbers count in logs and tables, not in requests."""
-    expected = f"{'a whole number' if whole else 'a number'} from {low:g} to {high:,.10g}"
+    kind = type(value)
+    if (kind is int or (kind is float and not whole)) and low <= value <= high:  # type: ignore[operator]
+        return float(value)  # type: ignore[arg-type]
     number: float | None = None
     if isinstance(value, bool):
         pass
@@ -104,6 +106,7 @@ def read_number(
         except ValueError:
             number = None
     if number is None or not math.isfinite(number) or not low <= number <= high or (whole and number != int(number)):
+        expected = f"{'a whole number' if whole else 'a number'} from {low:g} to {high:,.10g}"
         remarks.bad_value(name, value, expected)
         return None
     return number

@@ -1,7 +1,8 @@
 """Which kind of record this is, told from its keys: one small reader for each kind, in one table.
 
-The order is from the most particular to the most general. A shape says its name in words; the name is what a user is told
-and `slug` is what forces it. Shapes that hold no prompt are in the table too, so that they are named for what they are.
+The order is from the most particular to the most general. A shape says its name in words; the name is what a user is
+told and `slug` is what forces it. Shapes that hold no prompt are in the table too, so that they are named for what
+they are.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import Any
 from profiler.prompts import dataset_shapes, export_shapes, trace_shapes
 from profiler.prompts.account import NoPrompt, Remarks
 from profiler.prompts.messages import kind_of
-from profiler.prompts.request import read_body, read_value
-from profiler.prompts.sample import Prompt
+from profiler.prompts.request import decode_nested, read_body, read_value
+from profiler.prompts.sample import Json, Prompt
 from profiler.prompts.settings import read_settings
 
 Keys = frozenset[str]
@@ -49,15 +50,24 @@ def _wrapped(key: str) -> Reader:
     return read
 
 
+def _wrapped_request(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
+    """A request, or a record of any other shape, under a key that says no more than that something is in it."""
+    for key in ("request", "body", "payload", "data", "row", "params", "kwargs", "json"):
+        inner = decode_nested(record.get(key))
+        if isinstance(inner, dict) and find_shape(tuple(inner))[0] is not None:
+            return read_record(inner, remarks)[1]
+    return read_body(record, remarks)
+
+
 SHAPES: tuple[Shape, ...] = (
-    Shape("vllm-log", "vLLM server log", having("_vllm_log"), export_shapes.vllm_log_line),
+    Shape("vllm-log", "server log", having("_vllm_log"), export_shapes.vllm_log_line),
     Shape("anthropic-batch", "Anthropic batch input", having("custom_id", "params"), export_shapes.batch_input),
     Shape("openai-batch", "OpenAI batch input", having("body", "custom_id|url|method"), export_shapes.batch_input),
     Shape("batch-output", "batch output (answers, no prompts)", having("custom_id", "response|result|error"),
           export_shapes.batch_output),
     Shape("bedrock", "Bedrock invocation log", having("input", "modelId", "schemaType|operation|output"),
           export_shapes.bedrock),
-    Shape("helicone", "Helicone export",
+    Shape("helicone", "requests logged with their answers (Helicone form)",
           having("request_body|requestBody|request", "response_body|responseBody|response|request_id|helicone_url"),
           export_shapes.helicone),
     Shape("litellm", "LiteLLM log", having("call_type|litellm_call_id|litellm_params|proxy_server_request|spend",
@@ -67,20 +77,29 @@ SHAPES: tuple[Shape, ...] = (
                           "model_parameters|usage_details|usageDetails"), export_shapes.langfuse),
     Shape("langsmith", "LangSmith run export", having("inputs", "outputs|run_type"), export_shapes.langsmith),
     Shape("openinference", "OpenTelemetry spans of LLM calls",
-          lambda keys: any(key.startswith(("attributes.llm", "gen_ai.", "llm.input_messages", "attributes.input")) for key in keys)
+          lambda keys: any(key.startswith(("attributes.llm", "gen_ai.", "llm.input_messages",
+          "attributes.input")) for key in keys)
           or having("attributes", "span_id|spanId|context|name")(keys), export_shapes.spans),
     Shape("chatgpt", "ChatGPT conversations export", having("mapping", "title|conversation_id|current_node"),
           export_shapes.chatgpt),
-    Shape("server-answer", "API answers (no prompts)", having("choices", "object|usage|model"), export_shapes.api_answer),
-    Shape("aiperf-multi-turn", "AIPerf multi-turn sessions", having("turns", "session_id"), dataset_shapes.aiperf_turns),
+    Shape("server-answer", "API answers (no prompts)", having("choices", "object|usage|model"),
+              export_shapes.api_answer),
+    Shape("aiperf-multi-turn", "AIPerf multi-turn sessions", having("turns", "session_id|type"),
+              dataset_shapes.aiperf_turns),
     Shape("aiperf-payloads", "AIPerf payloads", having("payloads|payload"), dataset_shapes.payloads),
     Shape("length-trace", "length trace (Mooncake form)",
-          having("input_length|hash_ids|output_length"), trace_shapes.mooncake),
+          having("input_length|hash_ids|text_input", "input_length|output_length|hash_ids"), trace_shapes.mooncake),
     Shape("usage", "usage table (token counts, no text)", trace_shapes.is_usage_table, trace_shapes.usage_row),
+    Shape("benchmark-report", "benchmark report (no prompts)",
+          having("benchmarks|request_throughput|output_throughput|generated_texts"), trace_shapes.report),
+    Shape("model-config", "a model's config.json (no prompts)", having("architectures|hidden_size",
+              "model_type|hidden_size"),
+          trace_shapes.model_config),
     Shape("bfcl", "BFCL (function calling)", having("question", "function|functions"), dataset_shapes.bfcl),
     Shape("guidellm-multi-turn", "GuideLLM multi-turn columns", having("prompt_0"), dataset_shapes.guidellm_columns),
     Shape("sharegpt", "ShareGPT conversations", having("conversations|items"), dataset_shapes.sharegpt),
-    Shape("lmsys", "conversations (LMSYS-Chat-1M, WildChat)", having("conversation|conversation_a"), dataset_shapes.lmsys),
+    Shape("lmsys", "conversations (LMSYS-Chat-1M, WildChat)", having("conversation|conversation_a"),
+              dataset_shapes.lmsys),
     Shape("aiperf-single-turn", "AIPerf single-turn",
           having("texts|text|image|images|audio|audios|video|videos",
                  "texts|image|images|audio|audios|video|videos|delay|timestamp|type"), dataset_shapes.aiperf_single),
@@ -91,7 +110,8 @@ SHAPES: tuple[Shape, ...] = (
     Shape("preference", "preference pairs", having("chosen", "rejected"), dataset_shapes.preference),
     Shape("oasst", "OpenAssistant messages", having("message_id", "parent_id", "text"), dataset_shapes.oasst),
     Shape("anthropic", "Anthropic messages bodies",
-          having("messages", "system|anthropic_version|stop_sequences|thinking|max_tokens_to_sample"), dataset_shapes.body),
+          having("messages", "system|anthropic_version|stop_sequences|thinking|max_tokens_to_sample"),
+          dataset_shapes.body),
     Shape("responses", "OpenAI Responses bodies",
           lambda keys: "input" in keys and not keys.isdisjoint(
               {"instructions", "max_output_tokens", "previous_response_id", "reasoning"}), dataset_shapes.body),
@@ -100,7 +120,8 @@ SHAPES: tuple[Shape, ...] = (
     Shape("token-ids", "token ids", having("prompt_token_ids|input_ids|token_ids|tokens"), dataset_shapes.ids),
     Shape("completion", "prompts", having("prompt|prompts"), dataset_shapes.completion),
     Shape("tgi", "TGI bodies", having("inputs"), dataset_shapes.body),
-    Shape("genai-perf", "Triton text_input bodies", having("text_input"), dataset_shapes.field("text_input", "text_output")),
+    Shape("genai-perf", "Triton text_input bodies", having("text_input"), dataset_shapes.field("text_input",
+              "text_output")),
     Shape("question", "questions", having("question|query|problem|user_prompt|user_input|user|goal"),
           dataset_shapes.question),
     Shape("input", "inputs", having("input"), dataset_shapes.input_field),
@@ -109,7 +130,7 @@ SHAPES: tuple[Shape, ...] = (
     Shape("server-error", "error messages of a server (no prompts)",
           having("error|detail|errors|message|code"), export_shapes.server_error),
     Shape("wrapped-request", "requests under a key", having("request|body|payload|data|row|params|kwargs|json"),
-          dataset_shapes.wrapped),
+          _wrapped_request),
 )  # fmt: skip
 BY_SLUG = {shape.slug: shape for shape in SHAPES}
 STRINGS, MESSAGE_LISTS, UNKNOWN = "texts", "lists of chat messages", "records without a prompt field"
@@ -146,7 +167,7 @@ def plain_key(key: str) -> str:
 
 
 def read_record(
-    record: Any, remarks: Remarks, *, column: str | None = None, shape: Shape | None = None
+    record: Json, remarks: Remarks, *, column: str | None = None, shape: Shape | None = None
 ) -> tuple[str, Prompt]:
     """The shape's name and the request in one record.
 
@@ -180,7 +201,7 @@ def read_record(
     return name, prompt
 
 
-def read_column(record: Any, column: str, remarks: Remarks) -> Prompt:
+def read_column(record: Json, column: str, remarks: Remarks) -> Prompt:
     """The request in the field that the user named; a dotted name goes into nested objects."""
     if not isinstance(record, Mapping):
         raise NoPrompt("no object, so it has no fields", f"it is {kind_of(record)}")

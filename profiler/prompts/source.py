@@ -1,7 +1,7 @@
 """Bytes from a file, a stream or standard input, decompressed on the way, with a look at the beginning.
 
-Refused here: what is no text at all, named for what it is (an HTML page, a Git LFS pointer, an archive, a picture), since
-the commonest prompt file that holds none is a download that went wrong.
+Refused here: what is no text at all, named for what it is (an HTML page, a Git LFS pointer, an archive, a picture),
+since the commonest prompt file that holds none is a download that went wrong.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 
 from profiler.errors import PromptsError
 
@@ -42,7 +42,8 @@ FOREIGN = (
     (0, b"SQLite format 3", "an SQLite database", "export its table as CSV"),
     (0, b"\x89PNG", "a PNG picture", ""), (0, b"\xff\xd8\xff", "a JPEG picture", ""), (0, b"GIF8", "a GIF picture", ""),
     (0, b"\x7fELF", "a program", ""), (0, b"\x93NUMPY", "a NumPy array", ""), (0, b"GGUF", "a GGUF model", ""),
-    (0, b"\x80\x04\x95", "a Python pickle", "write its rows as JSON lines"), (0, b"7z\xbc\xaf", "a 7z archive", "unpack it"),
+    (0, b"\x80\x04\x95", "a Python pickle", "write its rows as JSON lines"), (0, b"7z\xbc\xaf", "a 7z archive",
+    "unpack it"),
     (0, b"Obj\x01", "an Avro file", "convert it to JSON lines"), (0, b"ORC", "an ORC file", "convert it to Parquet"),
     (0, b"\xd0\xcf\x11\xe0", "an Office document", "save the sheet as CSV"),
 )  # fmt: skip
@@ -157,7 +158,7 @@ class _Chunks(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 (typeshed: any writable buffer)
         while not self._rest:
             chunk = next(self._chunks, None)
             if chunk is None:

@@ -149,7 +149,7 @@ def parquet_records(source: Source, column: str | None) -> Iterator[Record]:
             yield row, record
 
 
-def _is_binary(kind: Any) -> bool:
+def _is_binary(kind: object) -> bool:
     import pyarrow.types
 
     return bool(

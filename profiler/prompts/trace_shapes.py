@@ -1,7 +1,7 @@
 """Records of lengths without texts: request traces and usage tables.
 
-No structure can be read from them, but their lengths are worth having: every reader here raises NoPrompt with the lengths,
-unless a text stands in the record after all.
+No structure can be read from them, but their lengths are worth having: every reader here raises NoPrompt with the
+lengths, unless a text stands in the record after all.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ TRACE = "a length trace has lengths, arrival times and shared prefixes, no texts
 USAGE = "no prompt text: only token counts"
 TIMESTAMP = "timestamps that are no number (the lengths are kept)"
 _TEXTS = frozenset(
-    {"prompt", "prompts", "messages", "text", "input", "question", "instruction", "conversation", "conversations", "query",
+    {"prompt", "prompts", "messages", "text", "input", "question", "instruction", "conversation", "conversations",
+    "query",
      "content", "turns", "inputs", "text_input", "prompt_0", "request", "body", "request_body", "texts", "input_text",
      "payload", "contents", "log", "mapping", "data", "items"}
 )  # fmt: skip
 _COUNTS = (frozenset(INPUT_COUNTS) | frozenset(OUTPUT_COUNTS) | {
-    "total_tokens", "tokens", "n_context_tokens_total", "n_generated_tokens_total", "input_uncached_tokens"}) - {"input", "output"}  # fmt: skip
+    "total_tokens", "n_context_tokens_total", "n_generated_tokens_total", "input_uncached_tokens"}) - {"input",
+    "output"}  # fmt: skip
 
 
 def is_usage_table(keys: frozenset[str]) -> bool:
@@ -44,7 +46,7 @@ def mooncake(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
     if text:
         return read_value(text, remarks, settings={**read_settings(record, remarks), **settings}, place="text_input")
     if any(record.get(key) for key in ("messages", "prompt", "text", "conversations", "question")):
-        return read_body(record, remarks, **settings)
+        return read_body(record, remarks, known=settings)
     timestamp = record.get("timestamp")
     if timestamp is not None and not _is_number(timestamp):
         remarks.add(TIMESTAMP)
@@ -57,6 +59,16 @@ def usage_row(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
     """Token counts of one request or of one billing period."""
     given, answered = token_counts(record)
     raise NoPrompt(USAGE, input_tokens=given, output_tokens=answered)
+
+
+def report(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
+    """The result of a benchmark run (vLLM, GuideLLM, AIPerf)."""
+    raise NoPrompt("a benchmark's report holds results, not prompts: give the benchmark's data set")
+
+
+def model_config(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
+    """A config.json, given in the place of the prompts."""
+    raise NoPrompt("a model's config.json, no prompts: it belongs to the target")
 
 
 def _is_number(value: object) -> bool:

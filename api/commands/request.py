@@ -1,13 +1,13 @@
 """What does a command line ask? Its options as the same request that goes over HTTP, and errors in the options' names.
 
-Files are read here and only here: a model's folder or config.json becomes its config inside the request, evidence its
-counts. Over HTTP no name is ever taken for a path.
+A model's folder or config.json becomes its config inside the request, evidence its counts. That happens here and only
+here: over HTTP no name is ever taken for a path.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from api.body import read_object
 from api.findings import field_errors
+from profiler.architecture.files import read_config_files
 from profiler.errors import ArchitectureError, EvidenceError, InputError, SpecworthError
 
 Asked = TypeVar("Asked", bound=BaseModel)
@@ -48,19 +49,26 @@ PLACES: dict[str, str] = {
     "min_speedup": "policy.min_speedup",
     "confidence": "policy.confidence",
 }
-_MAX_FILE_BYTES = 64 * 2**20  # of a config.json or evidence: the largest published config has 3 MB
+_CONFIGS = ("config.json", "params.json")
+_LONGEST_NAME = 300  # of a model, in a request
+_MAX_FILE_BYTES = 2**20  # of a file with counts
 _MAX_DEPTH = 64
 
 
-def request_fields(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The request's JSON object (without prompts) that the options state; what was not given is left out."""
+def request_fields(options: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The request's JSON object (without prompts) that the options state, and what was odd in the files they name.
+
+    What was not given is left out. Raises InputError with the place in the request.
+    """
     fields: dict[str, Any] = {"deployment": {}}
+    notes: tuple[str, ...] = ()
     for option, place in PLACES.items():
         value = options.get(option)
         if value is None or option == "quantization":
             continue
         if option in ("target", "draft"):
-            value = _model(value, option=option)
+            value, odd = _model(value, option=option)
+            notes += odd
         elif option == "gpu" and value.lstrip().startswith("{"):
             value = _json_object(value.encode(errors="surrogateescape"), what="--gpu")
         elif option == "evidence":
@@ -74,7 +82,7 @@ def request_fields(options: Mapping[str, Any]) -> dict[str, Any]:
         target = fields["deployment"]["target"]
         target = target if isinstance(target, dict) else {"name": target}
         fields["deployment"]["target"] = target | {"quantization": options["quantization"]}
-    return fields
+    return fields, notes
 
 
 def validated(model: type[Asked], fields: Mapping[str, Any], *, below: str = "") -> Asked:
@@ -89,6 +97,12 @@ def validated(model: type[Asked], fields: Mapping[str, Any], *, below: str = "")
         raise InputError("", expected=first.expected, got=first.got + more, remedy=first.remedy, field=place) from None
 
 
+def print_notes(notes: Iterable[str]) -> None:
+    """Say on standard error what was odd in the files that were read."""
+    for note in notes:
+        print(f"specworth: note: {note}", file=sys.stderr)
+
+
 def in_options(error: SpecworthError) -> str:
     """An error as one line that speaks of options where it has a field of the request."""
     line = error.line().removeprefix("; ")
@@ -100,44 +114,24 @@ def in_options(error: SpecworthError) -> str:
     return f"{field}: {line}" if field and not error.what else line
 
 
-def _model(name_or_path: str, *, option: str) -> str | dict[str, Any]:
-    """A name as it is; a path as the config that lies there, under the path that vLLM would serve."""
-    field = PLACES[option]
+def _model(name_or_path: str, *, option: str) -> tuple[str | dict[str, Any], tuple[str, ...]]:
+    """A name as it is; a path as the config there, under the path that vLLM would serve; and what was odd in it."""
     path = Path(name_or_path).expanduser()
     looks_like_path = name_or_path.startswith((".", "/", "~")) or name_or_path.endswith(".json")
-    if path.is_dir():
-        found = next((path / name for name in ("config.json", "params.json") if (path / name).is_file()), None)
-        if found is None:
-            if not looks_like_path:
-                return name_or_path  # a catalog's name that a folder beside us happens to have
-            what = f"the folder {name_or_path} holds no model config"
-            raise ArchitectureError(what, expected="config.json or params.json in it", field=field)
-        folder, path = name_or_path, found
-    elif path.is_file():
-        folder = str(path.parent) if path.name in ("config.json", "params.json") else name_or_path
-    elif looks_like_path:
-        raise ArchitectureError(f"{name_or_path} does not exist", expected="a folder or config.json", field=field)
-    else:
-        return name_or_path
-    model: dict[str, Any] = {"name": folder[-300:], "config": _config(path, field)}
-    beside = path.parent / "hf_quant_config.json"
-    if beside.is_file() and beside != path:
-        model["hf_quant_config"] = _config(beside, field)
-    return model
-
-
-def _config(path: Path, field: str) -> dict[str, Any]:
-    # A key that stands twice is read as transformers and vLLM read it (the last counts): published configs have that.
+    holds_config = path.is_dir() and any((path / name).is_file() for name in _CONFIGS)
+    if not (holds_config or path.is_file() or looks_like_path):
+        return name_or_path, ()  # a catalog's name, even where a folder of that name happens to stand here
     try:
-        loaded = json.loads(_read(path).decode("utf-8-sig"))
-    except (UnicodeDecodeError, ValueError, RecursionError) as error:
-        what = f"{path} cannot be read as JSON"
-        got = " ".join(str(error).split())[:120]
-        raise ArchitectureError(what, expected="a Hugging Face config.json", got=got, field=field) from None
-    if not isinstance(loaded, dict):
-        what = f"{path} is no model config"
-        raise ArchitectureError(what, expected="a JSON object", got=f"a {type(loaded).__name__}", field=field)
-    return loaded
+        files = read_config_files(path)
+    except ArchitectureError as error:
+        raise ArchitectureError(
+            error.what, expected=error.expected, got=error.got, remedy=error.remedy, field=PLACES[option]
+        ) from None
+    served = str(Path(name_or_path).parent) if path.is_file() and path.name in _CONFIGS else name_or_path
+    model: dict[str, Any] = {"name": served[-_LONGEST_NAME:], "config": files.config}
+    if files.hf_quant_config is not None:
+        model["hf_quant_config"] = files.hf_quant_config
+    return model, files.notes
 
 
 def _evidence(text: str) -> dict[str, Any]:

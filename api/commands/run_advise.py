@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor import Recommendation, RecommendationRequest, advise
-from api.commands.request import request_fields, validated
+from api.commands.request import print_notes, request_fields, validated
 from profiler.errors import InputError
 from profiler.prompts import read_prompts
 from profiler.prompts.sample import PromptSample
@@ -18,7 +18,8 @@ DISABLED, UNDECIDED = 10, 11
 
 def run_advise(options: Mapping[str, Any]) -> int:
     """Answer one command line; returns its exit code."""
-    request = validated(RecommendationRequest, request_fields(options))
+    fields, odd = request_fields(options)
+    request = validated(RecommendationRequest, fields)
     output: Path | None = options["output"]
     if options["tokenizer"] is not None and not options["tokenizer"].is_file():
         got = f"{options['tokenizer']}, which is no file"
@@ -33,6 +34,7 @@ def run_advise(options: Mapping[str, Any]) -> int:
         seed=options["seed"],
     )
     answer = advise(request, sample=sample, tokenizer=options["tokenizer"])
+    print_notes(odd)
     _show(answer, request, sample, output=output, as_json=options["json"])
     if options["exit_code"]:
         return UNDECIDED if not answer.decisive else DISABLED if answer.verdict == "disable" else 0

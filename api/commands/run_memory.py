@@ -10,7 +10,7 @@ from typing import Any
 from advisor.candidates import find_candidates
 from advisor.deployment import resolve_deployment
 from advisor.request import DeploymentSpec
-from api.commands.request import request_fields, validated
+from api.commands.request import print_notes, request_fields, validated
 from api.report.content import Table, gib, method_brief
 from api.report.terminal import print_table
 from profiler.errors import DeploymentError
@@ -30,8 +30,8 @@ _ROWS = (
 
 def run_memory(options: Mapping[str, Any]) -> int:
     """Print the plans; 0. Raises DeploymentError where the target, or a drafter that was named, does not fit."""
-    fields = request_fields(options)["deployment"]
-    spec = validated(DeploymentSpec, fields, below="deployment")
+    fields, odd = request_fields(options)
+    spec = validated(DeploymentSpec, fields["deployment"], below="deployment")
     deployment = resolve_deployment(spec)
     length = options["request_tokens"]
     plans: dict[str, MemoryPlan] = {"without": plan_memory(deployment, None, request_tokens=length)}
@@ -52,6 +52,7 @@ def run_memory(options: Mapping[str, Any]) -> int:
         print(json.dumps({"plans": told, "refused": refused}, indent=2, ensure_ascii=False))
         return 0
     _print(plans, refused, _title(spec, length), length)
+    print_notes(odd)
     return 0
 
 

@@ -128,14 +128,10 @@ def headline(answer: Recommendation, request: RecommendationRequest) -> str:
     load = f"at {answer.workload.concurrency:g} concurrent request{'s' if answer.workload.concurrency != 1 else ''}"
     gain = f"{times(speedup.value)} {_spoken_objective(request)} {load}"
     doubt = "" if answer.decisive else " This is not decisive: measure before you rely on it."
-    config = answer.configuration.speculative_config
-    if config is None:
-        named = request.deployment.speculation
-        best = "the best that was compared"
-        if named is not None and named.method is not None:
-            best = _method(named.method, named.num_speculative_tokens, named.draft.name if named.draft else None)
-        return f"Leave speculative decoding off: {best} is expected to give {gain}.{doubt}"
-    what = _method(config["method"], config.get("num_speculative_tokens"), config.get("model"))
+    candidate = answer.candidate
+    what = _method(candidate.method, candidate.num_speculative_tokens, candidate.draft)
+    if answer.verdict == "disable":
+        return f"Leave speculative decoding off: the best candidate, {what}, is expected to give {gain}.{doubt}"
     return f"Enable speculative decoding: {what} is expected to give {gain}.{doubt}"
 
 

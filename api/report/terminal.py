@@ -6,6 +6,7 @@ control characters; they are shown, not sent.
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TextIO
 
@@ -32,7 +33,8 @@ def printable(text: str) -> str:
 def console_for(stream: TextIO | None = None) -> Console:
     """A console on standard output, or on `stream`."""
     stream = stream or sys.stdout
-    width = None if stream.isatty() else _PIPED
+    told = stream.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    width = None if told else _PIPED
     console = Console(file=stream, width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
     if console.width < _NARROWEST:
         console.width = _NARROWEST

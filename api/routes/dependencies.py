@@ -7,6 +7,7 @@ import re
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
+from starlette.requests import ClientDisconnect
 
 from api.body import BodyTooLargeError, NotJsonError, collect, read_object
 from api.findings import FieldError, shown
@@ -73,6 +74,8 @@ async def read_body(request: Request, settings: SettingsDep) -> bytes:
     try:
         async with asyncio.timeout(settings.body_timeout_s):
             return await collect(request.stream(), limit=limit)
+    except ClientDisconnect:
+        raise _one(400, "disconnected", "The client left", "the body did not arrive", "all of it", "a part") from None
     except BodyTooLargeError:
         raise _too_large(limit, declared) from None
     except TimeoutError:

@@ -235,7 +235,7 @@ def test_catalog_lists_and_searches(specworth):
         (("advise", "FILE", *TARGET, "--gpu", '{"name": "x", "name": "y"}'), "twice"),
         (("advise", "FILE", *TARGET, "--gpu", "{nonsense"), "--gpu is not valid JSON"),
         (("advise", "FILE", "--target", "Qwen/Qwen3-9B", *GPU), "Qwen/Qwen3-8B"),
-        (("advise", "FILE", "--target", "./nowhere", *GPU), "./nowhere does not exist"),
+        (("advise", "FILE", "--target", "./nowhere", *GPU), "No such file: nowhere"),
         (("advise", "FILE", *TARGET, *GPU, "--evidence", '{"drafts": 1, "accepted_tokens": 1}'), "evidence"),
         (("advise", "FILE", *TARGET, *GPU, "--method", "ngram", "-k", "3", "--evidence", '{"drafts": NaN}'), "NaN"),
         (("advise", "FILE", *TARGET, *GPU, "--method", "ngram", "-k", "3", "--evidence", "[1]"), "is no file"),
@@ -351,6 +351,6 @@ def test_serve_listens_on_loopback_and_stops_on_a_signal(tmp_path):
         assert url.startswith("http://127.0.0.1:")
         assert httpx.get(url + "/healthz", trust_env=False).status_code == 200
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=20)
+        lines.append(process.communicate(timeout=20)[0])
     assert any("SPECWORTH_MAX_PROMPT (nearest: SPECWORTH_MAX_PROMPTS)" in line for line in lines)
     assert "Traceback" not in "".join(lines)

@@ -330,6 +330,18 @@ def test_a_body_that_does_not_arrive_is_408(small):
     assert b"application/problem+json" in answer
 
 
+def test_a_client_that_leaves_halfway_is_no_failure(small, caplog):
+    """Nothing is logged as a fault of ours, and the next client is served."""
+    host, port = small.base_url.host, small.base_url.port
+    with socket.create_connection((host, port), timeout=10) as connection:
+        connection.sendall(
+            b"POST /v1/recommendations HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+            b"content-length: 100\r\n\r\n{"
+        )
+    assert small.get("/healthz").status_code == 200
+    assert not caplog.records
+
+
 def test_a_client_that_asks_before_sending_is_told_at_once(small):
     """With Expect: 100-continue nothing of a body that is too large needs to be sent."""
     host, port = small.base_url.host, small.base_url.port

@@ -1,8 +1,8 @@
 """How large is this model, and what does one step of it read, compute and keep?
 
 Physics: a decode pass reads every weight that its tokens touch once (no embedding table; of routed experts those that
-are chosen), multiplies 2 FLOPs per active parameter and token, and reads the cache of the tokens attended to. All counts
-come from the config; nothing is fitted here. What a config does not say has been refused by the reader.
+are chosen), multiplies 2 FLOPs per active parameter and token, and reads the cache of the tokens attended to. All
+counts come from the config; nothing is fitted here. What a config does not say has been refused by the reader.
 """
 
 from __future__ import annotations
@@ -134,7 +134,9 @@ class Architecture:
 
     @functools.cached_property
     def _fixed_decode_bytes(self) -> float:
-        always = sum(g.size_bytes for g in self.weights if g.role not in ("embedding", "position", "vision") and not g.experts)
+        always = sum(
+            g.size_bytes for g in self.weights if g.role not in ("embedding", "position", "vision") and not g.experts
+        )
         tied = sum(g.size_bytes for g in self.weights if g.role == "embedding") if self.tie_word_embeddings else 0.0
         return always + tied
 
@@ -142,7 +144,8 @@ class Architecture:
         """Bytes of weights that one forward pass over `tokens` tokens reads; same shape as `tokens`.
 
         Of E routed experts, k a token, the expected number that are touched is E (1 - (1 - k/E)^tokens): tokens choose
-        independently and evenly (Fedus et al. 2022 train for that balance), so that this is an upper bound where they do not.
+        independently and evenly (Fedus et al. 2022 train for that balance), so that this is an upper bound where they
+        do not.
         """
         routed: Any = 0.0
         for group in self.weights:
@@ -165,13 +168,15 @@ class Architecture:
     def flops_per_token(self, context: Numbers) -> Numbers:
         """FLOPs to process one token that attends to `context` tokens; same shape as `context`.
 
-        2 per active matmul parameter (Kaplan et al. 2020, section 2.1), and 2 x heads x (key + value size) per layer and
-        token attended to, a window capping what is attended to. MLA as in decoding (the absorbed form).
+        2 per active matmul parameter (Kaplan et al. 2020, section 2.1), and 2 x heads x (key + value size) per layer
+        and token attended to, a window capping what is attended to. MLA as in decoding (the absorbed form).
         """
         attention: Any = 0.0 * context
         for group in self.layers:
             if group.score_width:
-                entries = (context if group.window is None else np.minimum(context, group.window)) / group.tokens_per_entry
+                entries = (
+                    context if group.window is None else np.minimum(context, group.window)
+                ) / group.tokens_per_entry
                 entries = entries if group.attended is None else np.minimum(entries, group.attended)
                 attention = attention + 2.0 * group.count * group.score_width * entries
         return 2.0 * self.matmul_parameters + attention  # type: ignore[no-any-return]
@@ -187,11 +192,12 @@ class Architecture:
         return KV_DTYPE_BYTES[kv_cache_dtype]
 
     def kv_bytes_per_token(self, kv_cache_dtype: str = "auto") -> int:
-        """Bytes that one more token of context adds, over the layers whose cache grows without bound, all ranks together.
+        """Bytes that one more token of context adds, over all layers whose cache grows without bound and all ranks.
 
-        Sum over layers of 2 x KV heads x head size x bytes (MLA: latent + rope size once). Where every layer slides over a
-        window, the bytes of one token inside it. "auto" is the model's 16-bit type, even where the checkpoint carries KV
-        scales (see `kv_cache_quantization`). A sparse attention's own key cache comes on top: `index_bytes_per_token`.
+        Sum over layers of 2 x KV heads x head size x bytes (MLA: latent + rope size once). Where every layer slides
+        over a window, the bytes of one token inside it. "auto" is the model's 16-bit type, even where the checkpoint
+        carries KV scales (see `kv_cache_quantization`). A sparse attention's own key cache comes on top:
+        `index_bytes_per_token`.
         """
         size = self._kv_element_bytes(kv_cache_dtype)
         unbounded = [group for group in self._stored if group.window is None] or self._stored
@@ -210,25 +216,32 @@ class Architecture:
     def kv_read_bytes(self, context: Numbers, kv_cache_dtype: str = "auto") -> Numbers:
         """Bytes of cache that one sequence's decode step reads at `context` tokens; same shape as `context`.
 
-        Windows and chunks cap what is read, sparse attention reads the entries that it chose and all of its index, layers
-        that share a cache read it each.
+        Windows and chunks cap what is read, sparse attention reads the entries that it chose and all of its index,
+        layers that share a cache read it each.
         """
         size = self._kv_element_bytes(kv_cache_dtype)
         total: Any = float(self.state_bytes) + 0.0 * context
         for group in self.layers:
             if group.kv_elements:
-                entries = (context if group.window is None else np.minimum(context, group.window)) / group.tokens_per_entry
+                entries = (
+                    context if group.window is None else np.minimum(context, group.window)
+                ) / group.tokens_per_entry
                 total = total + group.count * group.index_bytes * entries
                 read = entries if group.attended is None else np.minimum(entries, group.attended)
                 total = total + group.count * group.kv_elements * size * read
         return total  # type: ignore[no-any-return]
 
     def kv_cache_bytes(self, tokens: Numbers, kv_cache_dtype: str = "auto", block_size: int = 16) -> Numbers:
-        """Bytes that one sequence of `tokens` tokens occupies, in whole blocks of `block_size`; same shape as `tokens`."""
+        """Bytes that one sequence of `tokens` tokens occupies, in whole blocks of `block_size`.
+
+        Same shape as `tokens`.
+        """
         size = self._kv_element_bytes(kv_cache_dtype)
         total: Any = float(self.state_bytes) + 0.0 * tokens
         for group in self._stored:
             kept = tokens if group.window is None else np.minimum(tokens, group.window)
             blocks = np.ceil(kept / block_size) * block_size
-            total = total + group.count * (group.kv_elements * size + group.index_bytes) / group.tokens_per_entry * blocks
+            total = (
+                total + group.count * (group.kv_elements * size + group.index_bytes) / group.tokens_per_entry * blocks
+            )
         return total  # type: ignore[no-any-return]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from profiler.architecture.families import Family
 from profiler.architecture.fields import Fields
 from profiler.architecture.layers import Plan
-from profiler.architecture.parts import Block, LayerGroup, Weight, matrix, vector
+from profiler.architecture.parts import Block, LayerGroup, LayerKind, Weight, matrix, vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,10 @@ def layer_heads(fields: Fields, family: Family, plan: Plan, base: Heads, index: 
     if plan.heads_in_group is not None:
         if base.queries % plan.heads_in_group:
             raise fields.error(
-                "block_configs does not fit", "block_configs", f"n_heads_in_group dividing {base.queries}", plan.heads_in_group
+                "block_configs does not fit",
+                "block_configs",
+                f"n_heads_in_group dividing {base.queries}",
+                plan.heads_in_group,
             )
         return Heads(base.queries, base.queries // plan.heads_in_group, base.key_size, base.value_size)
     if isinstance(fields.find("num_key_value_heads")[1], list | tuple):
@@ -115,11 +118,12 @@ def attention_block(
     if plan.kind == "cross":  # keys and values of an image, not of the text
         return Block(tuple(weights), (LayerGroup("cross"),))
     elements = heads.keys * (heads.key_size + heads.value_size)
+    kind: LayerKind = plan.kind if plan.kind in ("sliding", "chunked") else "full"
     if plan.shares_kv:  # reads another layer's cache: the read costs, the memory does not
-        return Block(tuple(weights), (LayerGroup("shared", 1, elements, plan.window, plan.attended, score_width=score),))
-    return Block(
-        tuple(weights), (LayerGroup(plan.kind, 1, elements, plan.window, plan.attended, score_width=score),)
-    )
+        return Block(
+            tuple(weights), (LayerGroup("shared", 1, elements, plan.window, plan.attended, score_width=score),)
+        )
+    return Block(tuple(weights), (LayerGroup(kind, 1, elements, plan.window, plan.attended, score_width=score),))
 
 
 def _biases(fields: Fields, family: Family) -> tuple[bool, bool]:
@@ -181,7 +185,9 @@ def latent_block(fields: Fields, plan: Plan, hidden: int, index: int) -> Block:
     if key is not None and fields.optional_integer("index_topk") is not None:
         attended = fields.integer("index_topk")
         types = fields.items("indexer_types")
-        if types is None or index >= len(types) or types[index] == "full":  # "shared" layers take the indices of the last full one
+        if (
+            types is None or index >= len(types) or types[index] == "full"
+        ):  # "shared" layers take the indices of the last full one
             lanes = fields.integer("index_n_heads")
             weights += matrix("self_attn.indexer.wq_b", "attention", query_rank or hidden, lanes * key)
             weights += matrix("self_attn.indexer.wk", "attention", hidden, key)
@@ -190,7 +196,7 @@ def latent_block(fields: Fields, plan: Plan, hidden: int, index: int) -> Block:
             # fp8 keys and one 4-byte scale per 128 of them (vllm/v1/attention, DeepseekV32IndexerCache).
             index_bytes = key + 4 * -(-key // 128)
     # Decoding attends in the latent space: scores over rank + rope, values over rank.
-    kind = "mla" if attended is None else "sparse"
+    kind: LayerKind = "mla" if attended is None else "sparse"
     group = LayerGroup(
         kind, 1, rank + rope, plan.window, attended, score_width=heads * (2 * rank + rope), index_bytes=index_bytes
     )

@@ -17,13 +17,18 @@ def max_positions(text: Fields, row: str) -> int | None:
     stated = text.optional_integer("max_position_embeddings")
     yarn = text.values.get("yarn")
     if stated is None:
-        return None
+        return 2048 if row == "falcon" else None  # FalconConfig's own default
     scaling: Any = text.values.get("rope_scaling") or text.values.get("rope_parameters") or {}
     if isinstance(yarn, Mapping) or not isinstance(scaling, Mapping):
         return stated  # Mistral's params.json states the final length
     kind = scaling.get("rope_type") or scaling.get("type")
     factor = scaling.get("factor")
-    if not isinstance(factor, int | float) or isinstance(factor, bool) or not 1 <= factor < 10_000 or row.startswith("gemma"):
+    if (
+        not isinstance(factor, int | float)
+        or isinstance(factor, bool)
+        or not 1 <= factor < 10_000
+        or row.startswith("gemma")
+    ):
         return stated
     if kind in ("yarn", "deepseek_yarn"):
         original = scaling.get("original_max_position_embeddings")

@@ -7,7 +7,6 @@ Entries are full paths, prefixes of paths, bare module names ("lm_head", "gate")
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Iterable
 from typing import Final
@@ -21,7 +20,8 @@ _SPELLINGS: Final = (
     ("mlp.", "moe."), ("self_attn.", "linear_attn."),
 )  # fmt: skip
 _FUSED: Final = {
-    "q_proj": "qkv_proj", "k_proj": "qkv_proj", "v_proj": "qkv_proj", "gate_proj": "gate_up_proj", "up_proj": "gate_up_proj",
+    "q_proj": "qkv_proj", "k_proj": "qkv_proj", "v_proj": "qkv_proj", "gate_proj": "gate_up_proj",
+    "up_proj": "gate_up_proj",
     "in_proj_qkv": "in_proj_qkvz", "in_proj_z": "in_proj_qkvz", "in_proj_b": "in_proj_ba", "in_proj_a": "in_proj_ba",
 }  # fmt: skip
 _RENAMED: Final = {"gate_proj": "w1", "up_proj": "w3", "down_proj": "w2"}
@@ -32,16 +32,20 @@ class ModuleNames:
 
     def __init__(self, entries: Iterable[object]) -> None:
         self._plain: set[str] = set()
+        self.tells_layers_apart = False  # whether an entry names a layer by its number
         patterns: list[str] = []
         for entry in entries:
             text = str(entry)
+            self.tells_layers_apart = self.tells_layers_apart or re.search(r"\d", text) is not None
             if text.startswith("re:"):
                 patterns.append(f"(?:{text[3:]})")
-            elif any(sign in text for sign in "*?["):
-                inner = fnmatch.translate(_unwrapped(text))
-                patterns.append(f"(?:(?:model\\.|language_model\\.)*{inner[: inner.rindex(')')]}(?:\\..*)?){inner[inner.rindex(')') + 1 :]})")
+            elif "*" in text or "?" in text:
+                # A glob names modules and all that lies under them, behind any wrapper.
+                body = "".join(".*" if c == "*" else "." if c == "?" else re.escape(c) for c in _unwrapped(text))
+                patterns.append(rf"(?:(?:model\.|language_model\.)*{body}(?:\..*)?$)")
             else:
                 self._plain.add(_unwrapped(text))
+        self._lengths = sorted({entry.count(".") + 1 for entry in self._plain})
         try:
             self._pattern = re.compile("|".join(patterns)) if patterns else None
         except re.error as error:
@@ -54,14 +58,14 @@ class ModuleNames:
         return bool(self._plain) or self._pattern is not None
 
     def __contains__(self, path: str) -> bool:
-        return any(self._names(spelling) for spelling in _spellings(path))
+        return bool(self) and any(self._names(spelling) for spelling in _spellings(path))
 
     def _names(self, path: str) -> bool:
         if self._plain:
             parts = _unwrapped(path).split(".")
-            for first in range(len(parts)):
-                for last in range(first + 1, len(parts) + 1):
-                    if ".".join(parts[first:last]) in self._plain:
+            for length in self._lengths:
+                for first in range(len(parts) - length + 1):
+                    if ".".join(parts[first : first + length]) in self._plain:
                         return True
         return self._pattern is not None and self._pattern.match(path) is not None
 

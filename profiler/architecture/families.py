@@ -139,7 +139,8 @@ FAMILIES: Final[dict[str, Family]] = {
     "xverse": _LLAMA,
     "minicpm": Family(tied=True),
     "minicpm3": Family(tied=True, mla=True),
-    "chatglm": Family(bias_keys=("add_qkv_bias",), bias_qkv_only=True, mlp_bias_keys=("add_bias_linear",), window="none"),
+    "chatglm": Family(bias_keys=("add_qkv_bias",), bias_qkv_only=True, mlp_bias_keys=("add_bias_linear",),
+    window="none"),
     "glm": _GLM,
     "glm4": Family(qkv_bias=True, bias_qkv_only=True, layer_norms=4),
     "glm4v_text": Family(qkv_bias=True, bias_qkv_only=True, layer_norms=4),
@@ -188,7 +189,8 @@ FAMILIES: Final[dict[str, Family]] = {
         ffn_factor=4, window="none",
     ),
     "gpt_neox": Family(
-        norm="layer", gated=False, qkv_bias=True, out_bias=True, mlp_bias=True, mlp_bias_keys=(), ffn_factor=4, window="none",
+        norm="layer", gated=False, qkv_bias=True, out_bias=True, mlp_bias=True, mlp_bias_keys=(), ffn_factor=4,
+        window="none",
     ),
     "bloom": Family(
         tied=True, norm="layer", gated=False, qkv_bias=True, out_bias=True, mlp_bias=True, bias_keys=(),
@@ -199,7 +201,8 @@ FAMILIES: Final[dict[str, Family]] = {
         mlp_bias_keys=("enable_bias",), positions=2, window="none",
     ),
     "mpt": Family(
-        tied=True, gated=False, bias_keys=("no_bias",), inverted_bias=True, mlp_bias_keys=(), ffn_factor=4, special="mpt",
+        tied=True, gated=False, bias_keys=("no_bias",), inverted_bias=True, mlp_bias_keys=(), ffn_factor=4,
+        special="mpt",
         window="none",
     ),
     "exaone": _LLAMA,
@@ -237,7 +240,8 @@ OTHER_NAMES: Final[dict[str, str]] = {
     "gemma3n": "gemma3n_text", "gemma4": "gemma4_text", "llama4": "llama4_text", "mllama": "mllama_text_model",
     "qwen2_vl": "qwen2_vl_text", "qwen2_5_vl": "qwen2_5_vl_text", "qwen3_vl": "qwen3_vl_text",
     "qwen3_vl_moe": "qwen3_vl_moe_text", "mistral3": "mistral", "gpt-sw3": "gpt2", "kimi_vl": "deepseek_v3",
-    "deepseek": "deepseek_v2", "kimi_k3": "kimi_linear", "decilm": "nemotron-nas", "gemma4_unified": "gemma4_unified_text",
+    "deepseek": "deepseek_v2", "kimi_k3": "kimi_linear", "decilm": "nemotron-nas",
+    "gemma4_unified": "gemma4_unified_text",
     "granite_moe_hybrid": "granitemoehybrid", "BloomForCausalLM": "bloom", "internvl_chat": "qwen2", "Yi": "llama",
 }  # fmt: skip
 

@@ -80,7 +80,7 @@ def expert_layers(fields: Fields, family: Family, plans: list[Plan]) -> list[boo
         return [plan.feed_forward == "experts" for plan in plans]
     types = fields.per_layer("mlp_layer_types", count)
     if types is not None:
-        return [kind in ("sparse", "moe") for kind in types]
+        return [kind in ("sparse", "moe", "hash_moe") for kind in types]
     frequency = fields.values.get("moe_layer_freq")
     if isinstance(frequency, list | tuple):
         return [bool(entry) for entry in fields.per_layer("moe_layer_freq", count) or ()]
@@ -93,14 +93,23 @@ def expert_layers(fields: Fields, family: Family, plans: list[Plan]) -> list[boo
     for key in ("first_k_dense_replace", "num_dense_layers", "moe_layer_start_index"):
         dense = max(dense, source.optional_integer(key, least=0) or 0)
     every = 1
-    for key in ("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval", "moe_layer_freq", "route_every_n"):
+    for key in (
+        "decoder_sparse_step",
+        "interleave_moe_layer_step",
+        "moe_layer_interval",
+        "moe_layer_freq",
+        "route_every_n",
+    ):
         every = source.optional_integer(key) or every
     last = source.optional_integer("moe_layer_end_index", least=-1)
     if last is None or last < 0:
         last = count - 1
     only_dense = frozenset(fields.integers("mlp_only_layers") or ())
     if "expert_layer_period" in fields:
-        period, offset = fields.integer("expert_layer_period"), fields.optional_integer("expert_layer_offset", least=0) or 0
+        period, offset = (
+            fields.integer("expert_layer_period"),
+            fields.optional_integer("expert_layer_offset", least=0) or 0,
+        )
         return [index % period == offset for index in range(count)]
     if "moe_layer_freq" in source and "first_k_dense_replace" in source:  # DeepSeek counts from layer 0
         return [index >= dense and index % every == 0 for index in range(count)]
@@ -116,7 +125,9 @@ def _listed(fields: Fields) -> frozenset[int] | None:
         try:
             return frozenset(int(part) for part in enumerated.split(","))
         except ValueError:
-            raise fields.error("moe_layers_enum cannot be read", "moe_layers_enum", "numbers with commas", enumerated) from None
+            raise fields.error(
+                "moe_layers_enum cannot be read", "moe_layers_enum", "numbers with commas", enumerated
+            ) from None
     return None
 
 
@@ -127,21 +138,26 @@ def dense_width(fields: Fields, family: Family, hidden: int, index: int) -> int 
     if family.special == "qwen":  # the first Qwen counts both halves of its gated MLP
         return fields.integer("intermediate_size") // 2
     if family.special == "llama4":
-        return fields.integer("intermediate_size_mlp") if "intermediate_size_mlp" in fields else fields.integer("intermediate_size")
+        return fields.optional_integer("intermediate_size_mlp") or fields.integer("intermediate_size")
     if family.special == "lfm2" and fields.flag("block_auto_adjust_ff_dim", True):
         width = fields.integer("block_ff_dim") if "block_ff_dim" in fields else fields.integer("intermediate_size")
         width = int(fields.number("block_ffn_dim_multiplier", 1.0) * int(2 * width / 3))
         multiple = fields.optional_integer("block_multiple_of") or 256
         return multiple * -(-width // multiple)
-    width = fields.layer_integer("intermediate_size", index)
-    if width is None and family.ffn_factor is not None:
-        return family.ffn_factor * hidden
-    return width
+    given = fields.layer_integer("intermediate_size", index)
+    return family.ffn_factor * hidden if given is None and family.ffn_factor is not None else given
 
 
 def dense_block(
-    fields: Fields, family: Family, hidden: int, width: int, *, prefix: str = "mlp", role: WeightRole = "mlp",
-    inputs: int | None = None, count: int = 1,
+    fields: Fields,
+    family: Family,
+    hidden: int,
+    width: int,
+    *,
+    prefix: str = "mlp",
+    role: WeightRole = "mlp",
+    inputs: int | None = None,
+    count: int = 1,
 ) -> list[Weight]:
     """One MLP: gate, up and down, or up and down."""
     bias = mlp_bias(fields, family)

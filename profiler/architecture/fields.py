@@ -1,8 +1,8 @@
 """What does a config say, under whichever name it says it? Validated reading of single fields.
 
-Thirty years of names: a hidden size is `hidden_size`, `n_embd`, `d_model` or `dim`. The first name of each list below is the
-canonical one; errors name the field as the file has it. Refused: values of the wrong type, negative or absurd numbers,
-NaN, and twin names that contradict each other. A null counts as absent, as in Hugging Face configs.
+Every generation has its names: a hidden size is `hidden_size`, `n_embd`, `d_model` or `dim`. The first name of each
+list below is the canonical one; errors name the field as the file has it. Refused: values of the wrong type, negative
+or absurd numbers, NaN, and twin names that contradict each other. A null counts as absent, as in Hugging Face configs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "tie_word_embeddings": ("tie_word_embeddings", "tied_embeddings"),
     "experts": (
-        "num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "num_routed_experts", "moe_n_experts",
+        "num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "num_routed_experts",
+        "moe_n_experts",
     ),
     "experts_per_token": (
         "num_experts_per_tok", "num_experts_per_token", "experts_per_token", "top_k_experts", "moe_topk", "moe_top_k",
@@ -161,11 +162,16 @@ class Fields:
         return values[:layers]
 
     def layer_integer(self, key: str, index: int, *, least: int = 1) -> int | None:
-        """A whole number that may be given once for all layers or as a list with one entry a layer; None where absent."""
+        """A whole number that may be given once for all layers or as a list with one entry a layer.
+
+        None where absent.
+        """
         name, value = self.find(key)
         if isinstance(value, list | tuple):
             if index >= len(value):
-                raise self.error(f"{name} does not cover the layers", name, f"more than {index} entries", f"no entry {index}")
+                raise self.error(
+                    f"{name} does not cover the layers", name, f"more than {index} entries", f"no entry {index}"
+                )
             value = value[index]
             return Fields({name: value}, name=self.name, path=self.path).optional_integer(name, least=least)
         return self.optional_integer(key, least=least)

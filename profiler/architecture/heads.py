@@ -1,10 +1,10 @@
 """Which drafter head is this, and what does it weigh? EAGLE, EAGLE-3, P-EAGLE, Medusa, DFlash, DSpark, MTP modules.
 
-Most heads carry the config of a small Llama or Qwen; read as a target they would seem to have two tables of their own. At
-serving they share the target's input table (and EAGLE-1, DFlash and DSpark its output head), and have a projection of the
-target's hidden states that the config does not mention. Shapes: EAGLE (arXiv 2401.15077), EAGLE-3 (2503.01840), Medusa
-(2401.10774), DeepSeek-V3's module (2412.19437, section 2.2), and vLLM's model classes llama_eagle, llama_eagle3,
-medusa, qwen3_dflash and qwen3_dspark.
+Most heads carry the config of a small Llama or Qwen; read as a target they would seem to have two tables of their own.
+At serving they share the target's input table (and EAGLE-1, DFlash and DSpark its output head), and have a projection
+of the target's hidden states that the config does not mention. Shapes: EAGLE (arXiv 2401.15077), EAGLE-3 (2503.01840),
+Medusa (2401.10774), DeepSeek-V3's module (2412.19437, section 2.2), and vLLM's model classes llama_eagle,
+llama_eagle3, medusa, qwen3_dflash and qwen3_dspark.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from profiler.architecture.parts import Block, Weight, WeightGroup, matrix, vect
 from profiler.architecture.quantization import Quantization
 from profiler.architecture.quantization_config import read_quantization
 from profiler.architecture.sizing import group_layers, group_weights
-from profiler.errors import ArchitectureError
 
 # Pieces of class names and model types, the longer ones first.
 _MARKS: Final[tuple[tuple[str, HeadKind], ...]] = (
     ("peagle", "peagle"), ("p_eagle", "peagle"), ("eagle3", "eagle3"), ("eagle", "eagle"), ("medusa", "medusa"),
-    ("dspark", "dspark"), ("dflash", "dflash"), ("dflare", "dflash"), ("domino", "dflash"), ("mlpspeculator", "mlp_speculator"),
+    ("dspark", "dspark"), ("dflash", "dflash"), ("dflare", "dflash"), ("domino", "dflash"), ("mlpspeculator",
+    "mlp_speculator"),
     ("mlp_speculator", "mlp_speculator"), ("mtp", "mtp"),
 )  # fmt: skip
 _PLAIN: Final = frozenset({"llama", "mistral", "mixtral", "qwen2", "qwen3", None})
@@ -52,7 +52,10 @@ def head_kind(top: Fields) -> HeadKind | None:
     if "draft_vocab_size" in top:
         return "eagle3"
     model_type = top.values.get("model_type")
-    one = top.optional_integer("num_hidden_layers") == 1 and (top.optional_integer("hidden_size") or 0) >= _SMALLEST_TARGET
+    one = (
+        top.optional_integer("num_hidden_layers") == 1
+        and (top.optional_integer("hidden_size") or 0) >= _SMALLEST_TARGET
+    )
     plain = model_type in _PLAIN if isinstance(model_type, str | None) else False
     return "eagle" if one and plain else None
 
@@ -66,7 +69,8 @@ def read_head(top: Fields, *, quantization: str | None, target: Architecture | N
     if kind in ("mlp_speculator", "mtp"):
         remedy = "name the target alone: its MTP module is read from the target's own config" if kind == "mtp" else None
         raise top.error(
-            f"A config of a {kind} head alone cannot be sized", "architectures", "an EAGLE, EAGLE-3, Medusa, DFlash or DSpark head",
+            f"A config of a {kind} head alone cannot be sized", "architectures",
+            "a head of EAGLE, EAGLE-3, Medusa, DFlash or DSpark",
             ", ".join(str(c) for c in top.items("architectures") or ()) or str(top.text("model_type")), remedy,
         )  # fmt: skip
     inner = top.part("transformer_layer_config") or top.part("model") or top.part("eagle_config_inner") or top
@@ -127,12 +131,21 @@ def _family(inner: Fields) -> tuple[str, Family]:
         return "llama", FAMILIES["llama"]
     found = family_of(model_type) if model_type else ("llama", FAMILIES["llama"])
     if found is None or found[1].special is not None:
-        raise inner.error("The head's layer is of a family that is not known", "model_type", "llama, qwen3, ...", model_type)
+        raise inner.error(
+            "The head's layer is of a family that is not known", "model_type", "llama, qwen3, ...", model_type
+        )
     return found
 
 
 def _shared(
-    top: Fields, inner: Fields, kind: HeadKind, hidden: int, vocabulary: int, target_hidden: int, layers: int, notes: list[str]
+    top: Fields,
+    inner: Fields,
+    kind: HeadKind,
+    hidden: int,
+    vocabulary: int,
+    target_hidden: int,
+    layers: int,
+    notes: list[str],
 ) -> tuple[list[Weight], bool]:
     """Weights outside the layers, and whether the output head is the target's."""
     if kind == "eagle":
@@ -182,11 +195,15 @@ def _draft_tokens(top: Fields, kind: HeadKind) -> int | None:
 
 def _medusa(top: Fields, target: Architecture | None) -> Architecture:
     """Medusa heads: each a residual block (or more) over the last hidden state, and an output head of its own."""
-    count_key = next((key for key in ("medusa_num_heads", "num_heads", "num_medusa_heads") if key in top), "medusa_num_heads")
+    count_key = next(
+        (key for key in ("medusa_num_heads", "num_heads", "num_medusa_heads") if key in top), "medusa_num_heads"
+    )
     heads = Fields(top.values, name=top.name).layer_integer(count_key, 0)
     if heads is None:
         raise top.missing(count_key, "the number of heads")
-    depth_key = next((key for key in ("medusa_num_layers", "num_hidden_layers", "num_layers") if key in top), "medusa_num_layers")
+    depth_key = next(
+        (key for key in ("medusa_num_layers", "num_hidden_layers", "num_layers") if key in top), "medusa_num_layers"
+    )
     depth = top.optional_integer(depth_key) or 1
     hidden = top.optional_integer("hidden_size") or (target.hidden_size if target else None)
     vocabulary = top.optional_integer("vocab_size") or (target.vocab_size if target else None)
@@ -197,35 +214,46 @@ def _medusa(top: Fields, target: Architecture | None) -> Architecture:
             "hidden_size and vocab_size in the config, or the target beside it", "no such field",
             f"name the target{f' ({base})' if base else ''} together with the head",
         )  # fmt: skip
-    weights = matrix("medusa_head.0", "projection", hidden, hidden, bias=top.flag("medusa_fc_bias", True), count=heads * depth)
-    weights += matrix("lm_heads.0", "lm_head", hidden, top.optional_integer("truncated_vocab_size") or vocabulary, count=heads)
+    weights = matrix(
+        "medusa_head.0", "projection", hidden, hidden, bias=top.flag("medusa_fc_bias", True), count=heads * depth
+    )
+    weights += matrix(
+        "lm_heads.0", "lm_head", hidden, top.optional_integer("truncated_vocab_size") or vocabulary, count=heads
+    )
     note = f"the config says {heads} heads; some weight files hold more: as many draft tokens as heads"
     return Architecture(
-        name=top.name, model_type="medusa", architectures=tuple(str(c) for c in top.items("architectures") or ("MedusaModel",)),
+        name=top.name, model_type="medusa",
+        architectures=tuple(str(c) for c in top.items("architectures") or ("MedusaModel",)),
         hidden_size=hidden, num_layers=0, vocab_size=vocabulary, num_attention_heads=0, num_kv_heads=0, head_dim=0,
-        max_position_embeddings=None, tie_word_embeddings=False, dtype="bfloat16", weights=group_weights(weights, {}, None, None),
+        max_position_embeddings=None, tie_word_embeddings=False, dtype="bfloat16", weights=group_weights(weights, {},
+        None, None),
         layers=(), head_kind="medusa", draft_tokens=heads, notes=(note,),
     )  # fmt: skip
 
 
 def mtp_module(
-    text: Fields, *, hidden: int, blocks: Mapping[tuple[int, Block], int], stored: Quantization | None,
-    experts: Experts | None, dtype: str, heads: int, name: str,
+    text: Fields, name: str, hidden: int, heads: int, blocks: Mapping[tuple[int, Block], int],
+    stored: Quantization | None, experts: Experts | None, dtype: str,
 ) -> tuple[Architecture | None, str | None]:  # fmt: skip
     """The multi-token-prediction module that a target's checkpoint carries, None without one; and a note.
 
-    One decoder layer of the target's last attention kind, a projection of 2 h x h over embedding and hidden state, and three
-    norms (DeepSeek-V3, section 2.2); both tables are the target's.
+    One decoder layer of the target's last attention kind, a projection of 2 h x h over embedding and hidden state, and
+    three norms (DeepSeek-V3, section 2.2); both tables are the target's.
     """
     count = text.optional_integer("mtp_layers", least=0) or 0
-    if not count and "mtp_layers_block_type" in text:
+    if "mtp_layers" not in text and "mtp_layers_block_type" in text:
         count = 1
     note = None
     if not count and text.flag("use_mtp", False):
-        return None, "the config speaks of MTP modules (use_mtp), but not in the field that vLLM reads: no MTP is promised"
+        return (
+            None,
+            "the config speaks of MTP modules (use_mtp), but not in the field that vLLM reads: no MTP is promised",
+        )
     if not count:
         return None, note
-    layer = next((b for (_, b) in reversed(list(blocks)) if any(c.score_width and c.window is None for c in b.caches)), None)
+    layer = next(
+        (b for (_, b) in reversed(list(blocks)) if any(c.score_width and c.window is None for c in b.caches)), None
+    )
     if layer is None:
         return None, "the MTP module is not counted: the model has no layer with attention over everything"
     weights = list(layer.weights)
@@ -233,7 +261,7 @@ def mtp_module(
     if mixed or "hybrid_override_pattern" in text:  # Nemotron-H: attention and experts are layers of their own
         feed = next((b for (_, b) in blocks if any(w.role == "expert" for w in b.weights)), None)
         weights += feed.weights if feed is not None else ()
-    model = matrix("mtp.eh_proj", "projection", 2 * hidden, hidden) + [vector("mtp.norms", "norm", 3 * hidden)]
+    model = [*matrix("mtp.eh_proj", "projection", 2 * hidden, hidden), vector("mtp.norms", "norm", 3 * hidden)]
     one = {(0, Block(tuple(weights), layer.caches)): 1}
     groups = group_weights(model, one, stored, experts)
     vocabulary = text.integer("vocab_size")
@@ -243,7 +271,8 @@ def mtp_module(
     head = Architecture(
         name=f"{name} (MTP module)", model_type=text.text("model_type") or "", architectures=(), hidden_size=hidden,
         num_layers=1, vocab_size=vocabulary, num_attention_heads=heads, num_kv_heads=heads, head_dim=0,
-        max_position_embeddings=max_positions(text, text.text("model_type") or ""), tie_word_embeddings=False, dtype=dtype,
+        max_position_embeddings=max_positions(text, text.text("model_type") or ""), tie_word_embeddings=False,
+        dtype=dtype,
         weights=groups, layers=group_layers(one), quantization=stored.name if stored else None,
         compute_dtype=stored.compute_dtype if stored else "bf16", head_kind="mtp", draft_tokens=count, **settings,
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """Of which kind is each layer? Attention over everything, over a window, a recurrent mixer, or nothing.
 
-Configs say it in a dozen ways: a list of names, a pattern string, an interval, index lists (from 0 or from 1), per-layer
-blocks, or only through the family. What names a kind that is not known here is refused.
+Configs say it in a dozen ways: a list of names, a pattern string, an interval, index lists (from 0 or from 1),
+per-layer blocks, or only through the family. What names a kind that is not known here is refused.
 """
 
 from __future__ import annotations
@@ -33,7 +33,13 @@ class Plan:
     heads_in_group: int | None = None  # Nemotron-NAS
     ffn_mult: float | None = None  # Nemotron-NAS
 
-_FULL: Final = ("full_attention", "attention", "global_attention", "global", "full", "hybrid_full")
+
+# transformers 5 says "indexed" or "compressed" of layers whose sparsity other fields describe.
+_FULL: Final = (
+    "full_attention", "attention", "global_attention", "global", "full", "indexed_attention",
+    "compressed_sparse_attention",
+    "heavily_compressed_attention",
+)  # fmt: skip
 _SLIDING: Final = ("sliding_attention", "sliding_window", "local_attention", "sliding", "local", "swa")
 
 
@@ -57,11 +63,9 @@ def layer_plans(fields: Fields, family: Family) -> list[Plan]:
     if "hybrid_override_pattern" in fields:
         return _pattern(fields, count)
     named = fields.per_layer("layers_block_type", count) or fields.per_layer("layer_types", count)
-    if named is not None:
-        plans = [_named(fields, family, name) for name in named]
-    else:
-        plans = _unnamed(fields, family, count)
-    return _with_sharing(fields, plans)
+    if named is None:
+        return _with_sharing(fields, _unnamed(fields, family, count))
+    return _with_sharing(fields, [_named(fields, family, name) for name in named])
 
 
 def _window(fields: Fields) -> int | None:
@@ -80,7 +84,7 @@ def _sliding(fields: Fields) -> Plan:
     return Plan("sliding", window) if window is not None else Plan("full")
 
 
-def _named(fields: Fields, family: Family, name: Any) -> Plan:
+def _named(fields: Fields, family: Family, name: object) -> Plan:
     mixer_only = family.layer_norms == 1 and not family.gated  # Nemotron-H: a layer is a mixer or an MLP, never both
     rest: FeedForwardKind = "none" if mixer_only else "default"
     if name in _FULL:
@@ -90,7 +94,7 @@ def _named(fields: Fields, family: Family, name: Any) -> Plan:
     if name == "chunked_attention":
         return _chunked(fields)
     if name == "linear_attention":
-        return Plan(_linear_kind(fields))
+        return Plan(_linear_kind(fields), feed_forward=rest)
     if name in ("mamba", "mamba2"):
         classic = "mamba_dt_rank" in fields and "mamba_n_heads" not in fields
         return Plan("mamba" if classic else "mamba2", feed_forward=rest)
@@ -107,8 +111,12 @@ def _named(fields: Fields, family: Family, name: Any) -> Plan:
 def _linear_kind(fields: Fields) -> MixerKind:
     if "linear_num_value_heads" in fields:
         return "delta" if fields.text("model_type") == "olmo_hybrid" else "gated_delta"
-    if fields.part("linear_attn_config") is not None:
+    if fields.part("linear_attn_config") is not None or "linear_num_heads" in fields:
         return "kda"
+    if any(key in fields for key in ("mamba_n_heads", "mamba_num_heads")):
+        return "mamba2"
+    if "mamba_dt_rank" in fields:
+        return "mamba"
     if (fields.text("model_type") or "").startswith("minimax"):
         return "lightning"
     raise fields.missing("linear_num_value_heads", "the sizes of the layers that layer_types calls linear_attention")
@@ -143,7 +151,9 @@ def _nas(fields: Fields, count: int) -> list[Plan]:
         part = Fields({"block": block}, name=fields.name, path=f"block_configs.{index}.").part("block")
         attention, ffn = (part.part("attention"), part.part("ffn")) if part is not None else (None, None)
         if attention is None or ffn is None:
-            raise fields.error("block_configs cannot be read", "block_configs", "attention and ffn in each entry", block)
+            raise fields.error(
+                "block_configs cannot be read", "block_configs", "attention and ffn in each entry", block
+            )
         kind: MixerKind = "full"
         if attention.flag("no_op", False):
             kind = "none"
@@ -184,6 +194,8 @@ def _unnamed(fields: Fields, family: Family, count: int) -> list[Plan]:
         if indices is not None:
             kept = frozenset(indices)
             return _every(count, lambda i, kept=kept: i in kept, Plan(other))  # type: ignore[misc, arg-type]
+    if fields.text("model_type") == "bamba":
+        return [Plan("mamba2")] * count
     if family.special == "mamba":
         version: MixerKind = "mamba2" if fields.text("model_type") == "mamba2" else "mamba"
         return [Plan(version, feed_forward="none")] * count
@@ -222,13 +234,17 @@ def _windows(fields: Fields, family: Family, count: int) -> list[Plan]:
     pattern = pattern or fields.values.get("global_attn_every_n_layers") or family.window
     if isinstance(pattern, str) and pattern != "all":
         if set(pattern) - {"L", "G"}:
-            raise fields.error("The window pattern cannot be read", "sliding_window_pattern", "letters L and G", pattern)
+            raise fields.error(
+                "The window pattern cannot be read", "sliding_window_pattern", "letters L and G", pattern
+            )
         return [Plan("full") if pattern[i % len(pattern)] == "G" else Plan("sliding", window) for i in range(count)]
     if isinstance(pattern, int) and not isinstance(pattern, bool) and pattern > 0:
         return _every(count, lambda i: (i + 1) % pattern == 0, Plan("sliding", window))
     if pattern == "all":
         return [Plan("sliding", window)] * count
-    raise fields.error("The window pattern cannot be read", "sliding_window_pattern", "a positive number or letters", pattern)
+    raise fields.error(
+        "The window pattern cannot be read", "sliding_window_pattern", "a positive number or letters", pattern
+    )
 
 
 def _listed_windows(fields: Fields, given: Sequence[Any], count: int) -> list[Plan]:
@@ -248,7 +264,9 @@ def _with_sharing(fields: Fields, plans: list[Plan]) -> list[Plan]:
 
     shared = fields.optional_integer("num_kv_shared_layers", least=0) or 0  # Gemma 3n and 4: the last ones
     if shared > len(plans):
-        raise fields.error("num_kv_shared_layers cannot be used", "num_kv_shared_layers", f"at most {len(plans)}", shared)
+        raise fields.error(
+            "num_kv_shared_layers cannot be used", "num_kv_shared_layers", f"at most {len(plans)}", shared
+        )
     first = len(plans) - shared
     plans = [replace(plan, shares_kv=True) if index >= first else plan for index, plan in enumerate(plans)]
     if fields.flag("use_cla", False):  # Hunyuan: each group of cla_share_factor layers keeps one cache

@@ -1,4 +1,4 @@
-"""What do recurrent layers weigh and keep? Mamba, gated delta rule, Kimi delta, lightning attention, short convolutions.
+"""What do recurrent layers weigh and keep? Mamba, delta rules, lightning attention, short convolutions.
 
 Their cache is a state of constant size per sequence, so that long contexts cost nothing more. Shapes: Mamba (arXiv
 2312.00752), Mamba-2 (2405.21060), Gated DeltaNet (2412.06464) as in Qwen3-Next, Kimi Linear (2510.26692), lightning
@@ -60,9 +60,16 @@ def _delta(fields: Fields, hidden: int) -> Block:
     kernel = fields.integer("linear_conv_kernel_dim")
     mixed = 2 * keys * key_size + values * value_size
     weights: list[Weight] = []
-    for name, size in (("q", keys * key_size), ("k", keys * key_size), ("v", values * value_size), ("g", values * value_size)):
+    for name, size in (
+        ("q", keys * key_size),
+        ("k", keys * key_size),
+        ("v", values * value_size),
+        ("g", values * value_size),
+    ):
         weights += matrix(f"linear_attn.{name}_proj", "mixer", hidden, size)
-    weights += matrix("linear_attn.a_proj", "mixer", hidden, values) + matrix("linear_attn.b_proj", "mixer", hidden, values)
+    weights += matrix("linear_attn.a_proj", "mixer", hidden, values) + matrix(
+        "linear_attn.b_proj", "mixer", hidden, values
+    )
     weights += matrix("linear_attn.o_proj", "mixer", values * value_size, hidden)
     weights.append(vector("linear_attn.conv1d", "mixer", mixed * kernel + 2 * values + value_size))
     state = (kernel - 1) * mixed * _HALF + values * key_size * value_size * _state_size(fields, _SINGLE)
@@ -71,9 +78,16 @@ def _delta(fields: Fields, hidden: int) -> Block:
 
 def _kda(fields: Fields, hidden: int) -> Block:
     part = fields.part("linear_attn_config")
-    if part is None:
-        raise fields.missing("linear_attn_config", "the sizes of the Kimi delta layers")
-    heads, size, kernel = part.integer("num_heads"), part.integer("head_dim"), part.integer("short_conv_kernel_size")
+    if part is not None:
+        heads, size, kernel = (
+            part.integer("num_heads"),
+            part.integer("head_dim"),
+            part.integer("short_conv_kernel_size"),
+        )
+    else:
+        part = fields
+        heads, size = part.integer("linear_num_heads"), part.integer("linear_head_dim")
+        kernel = part.integer("linear_conv_kernel_dim")
     wide = heads * size
     weights: list[Weight] = []
     for name in ("q_proj", "k_proj", "v_proj"):
@@ -82,9 +96,13 @@ def _kda(fields: Fields, hidden: int) -> Block:
     if part.flag("use_full_rank_gate", False):
         weights += matrix("self_attn.g_proj", "mixer", hidden, wide)
     else:
-        weights += matrix("self_attn.g_a_proj", "mixer", hidden, size) + matrix("self_attn.g_b_proj", "mixer", size, wide)
+        weights += matrix("self_attn.g_a_proj", "mixer", hidden, size) + matrix(
+            "self_attn.g_b_proj", "mixer", size, wide
+        )
     weights += matrix("self_attn.b_proj", "mixer", hidden, heads) + matrix("self_attn.o_proj", "mixer", wide, hidden)
-    weights.append(vector("self_attn.conv1d", "mixer", 3 * wide * kernel + wide + heads + size))  # dt_bias, A_log, o_norm
+    weights.append(
+        vector("self_attn.conv1d", "mixer", 3 * wide * kernel + wide + heads + size)
+    )  # dt_bias, A_log, o_norm
     state = (kernel - 1) * 3 * wide * _HALF + heads * size * size * _SINGLE
     return Block(tuple(weights), (LayerGroup("kda", state_bytes=state),))
 
@@ -93,7 +111,9 @@ def _lightning(fields: Fields, hidden: int) -> Block:
     heads = fields.integer("num_attention_heads")
     size = fields.optional_integer("head_dim") or hidden // heads
     wide = heads * size
-    weights = matrix("self_attn.qkv_proj", "mixer", hidden, 3 * wide) + matrix("self_attn.out_proj", "mixer", wide, hidden)
+    weights = matrix("self_attn.qkv_proj", "mixer", hidden, 3 * wide) + matrix(
+        "self_attn.out_proj", "mixer", wide, hidden
+    )
     weights += matrix("self_attn.output_gate", "mixer", hidden, wide)
     weights.append(vector("self_attn.norm", "mixer", wide))
     return Block(tuple(weights), (LayerGroup("lightning", state_bytes=heads * size * size * _SINGLE),))
@@ -124,7 +144,14 @@ def _mamba(fields: Fields, hidden: int) -> Block:
 
 def _mamba2(fields: Fields, hidden: int) -> Block:
     heads = _first(fields, "mamba_num_heads", "mamba_n_heads", "num_heads")
-    size = _first(fields, "mamba_head_dim", "mamba_d_head", "head_dim", absent=("auto",), fallback=_expanded(fields, hidden, heads))
+    size = _first(
+        fields,
+        "mamba_head_dim",
+        "mamba_d_head",
+        "head_dim",
+        absent=("auto",),
+        fallback=_expanded(fields, hidden, heads),
+    )
     groups = _first(fields, "mamba_n_groups", "n_groups")
     state = _first(fields, "mamba_d_state", "ssm_state_size", "state_size")
     kernel = _first(fields, "mamba_d_conv", "conv_kernel")

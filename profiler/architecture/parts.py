@@ -1,7 +1,7 @@
 """What is a model made of? Named weights and layers that hold a cache: the two records that every count is taken from.
 
-A reader of configs yields weights (with the names that checkpoints give their modules, since quantisation configs exclude
-modules by name) and layers; `Architecture` only sums them. Nothing is estimated here.
+A reader of configs yields weights (with the names that checkpoints give their modules, since quantisation configs
+exclude modules by name) and layers; `Architecture` only sums them. Nothing is estimated here.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ WeightRole = Literal[
 ]
 
 LayerKind = Literal[
-    "full", "sliding", "chunked", "mla", "sparse", "compressed", "cross", "shared", "gated_delta", "kda", "lightning", "mamba",
-    "mamba2", "conv", "none",
+    "full", "sliding", "chunked", "mla", "sparse", "compressed", "cross", "shared", "gated_delta", "kda", "lightning",
+    "mamba", "mamba2", "conv",
 ]  # fmt: skip
 
 
@@ -54,8 +54,8 @@ class Weight:
 class WeightGroup:
     """All weights of one role (and, for routed experts, of one expert count), as loaded.
 
-    `experts` and `experts_per_token` are 0 except for routed experts, whose `parameters` and `size_bytes` are those of all
-    the experts together. `borrowed` weights belong to the target: a head reads them but does not load them.
+    `experts` and `experts_per_token` are 0 except for routed experts, whose `parameters` and `size_bytes` are those of
+    all the experts together. `borrowed` weights belong to the target: a head reads them but does not load them.
     """
 
     role: WeightRole
@@ -99,7 +99,9 @@ class Block:
     caches: tuple[LayerGroup, ...] = ()
 
 
-def matrix(name: str, role: WeightRole, inputs: int, outputs: int, *, bias: bool = False, count: int = 1) -> list[Weight]:
+def matrix(
+    name: str, role: WeightRole, inputs: int, outputs: int, *, bias: bool = False, count: int = 1
+) -> list[Weight]:
     """The weights of one linear module: the matrix, and its bias where it has one."""
     weights = [Weight(name, role, inputs * outputs, inputs, count)]
     if bias:

@@ -1,8 +1,8 @@
 """How many bytes does each weight take as loaded? Quantisation configs, scales and exceptions included.
 
-Bytes of a quantised matrix = elements x bits / 8, plus one scale (and zero point) per group, block, row or tensor. What a
-config excludes stays 16 bit, as do embeddings, routers, norms and towers in every method, and the output head unless it
-is named. Methods that are not known here, and configs that do not say how many bits, are refused.
+Bytes of a quantised matrix = elements x bits / 8, plus one scale (and zero point) per group, block, row or tensor.
+What a config excludes stays 16 bit, as do embeddings, routers, norms and towers in every method, and the output head
+unless it is named. Methods that are not known here, and configs that do not say how many bits, are refused.
 """
 
 from __future__ import annotations
@@ -44,7 +44,11 @@ class Scheme:
         if self.group is None:
             return total + weight.count * self.scale_bytes
         scales = elements / (self.group or weight.inputs)
-        return total + scales * (self.scale_bytes + self.zero_bits / 8) + weight.count * weight.inputs * self.row_index_bytes
+        return (
+            total
+            + scales * (self.scale_bytes + self.zero_bits / 8)
+            + weight.count * weight.inputs * self.row_index_bytes
+        )
 
 
 @dataclass(frozen=True)
@@ -88,4 +92,4 @@ class Quantization:
     @property
     def is_uniform(self) -> bool:
         """Whether every layer is treated alike, so that one layer's bytes hold for all of its kind."""
-        return not self.named and not self.excluded
+        return not any(names.tells_layers_apart for names in (self.excluded, *(names for names, _ in self.named)))

@@ -1,8 +1,9 @@
-"""Which quantisation does a checkpoint use? Reading quantization_config, hf_quant_config.json and the engine's argument.
+"""Which quantisation does a checkpoint use? From its config, the file beside it and the engine's argument.
 
-Follows vLLM's own order (vllm/config/model.py and model_executor/layers/quantization): quantization_config in the config
-or its text_config, `quantization` in Mistral's params.json, ModelOpt's hf_quant_config.json beside it, and at last the
-engine's `quantization=` argument, which may name the checkpoint's own method or quantise a 16-bit one while loading.
+Follows vLLM's own order (vllm/config/model.py and model_executor/layers/quantization): quantization_config in the
+config or its text_config, `quantization` in Mistral's params.json, ModelOpt's hf_quant_config.json beside it, and at
+last the engine's `quantization=` argument, which may name the checkpoint's own method or quantise a 16-bit one while
+loading.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ NF4: Final = Scheme(4, group=64, scale_bytes=4)  # bitsandbytes: absmax in float
 
 # What vLLM can do to a 16-bit checkpoint while loading it (engine argument `quantization`).
 _ONLINE: Final[dict[str, tuple[Scheme, bool]]] = {
-    "fp8": (FP8, False), "fp8_per_tensor": (FP8, False), "ptpc_fp8": (FP8_ROWS, False), "fp8_per_block": (FP8_BLOCKS, False),
+    "fp8": (FP8, False), "fp8_per_tensor": (FP8, False), "ptpc_fp8": (FP8_ROWS, False), "fp8_per_block": (FP8_BLOCKS,
+    False),
     "mxfp8": (MXFP8, False), "bitsandbytes": (NF4, False), "experts_int8": (Scheme(8, group=0), True),
     "int8_per_channel": (INT8_ROWS, False), "mxfp4": (MXFP4, True),
 }  # fmt: skip
@@ -34,7 +36,8 @@ _ONLINE: Final[dict[str, tuple[Scheme, bool]]] = {
 _USUAL_GROUPS: Final = {"awq": Scheme(4, 128, 2, 4), "gptq": Scheme(4, 128, 2, 4, row_index_bytes=4)}
 # Kernels that vLLM picks by itself; each serves the method on the right.
 _KERNELS: Final = {
-    "awq_marlin": "awq", "gptq_marlin": "gptq", "gptq_bitblas": "gptq", "modelopt_fp4": "modelopt", "modelopt_mxfp8": "modelopt",
+    "awq_marlin": "awq", "gptq_marlin": "gptq", "gptq_bitblas": "gptq", "modelopt_fp4": "modelopt",
+    "modelopt_mxfp8": "modelopt",
     "modelopt_mixed": "modelopt", "fp_quant": "compressed-tensors", "gpt_oss_mxfp4": "mxfp4", "inc": "auto-round",
 }  # fmt: skip
 _MODELOPT: Final = {
@@ -42,7 +45,14 @@ _MODELOPT: Final = {
     "W4A16_NVFP4": Scheme(4, group=16, scale_bytes=1), "MXFP8": MXFP8, "MXFP4": MXFP4, "W4A16_AWQ": Scheme(4, 128, 2),
     "W4A8_AWQ": Scheme(4, 128, 2, activations=True), "NVFP4_AWQ": NVFP4, "W4A8_NVFP4_FP8": NVFP4,
 }  # fmt: skip
-_EXCLUDED: Final = ("modules_to_not_convert", "ignore", "ignored_layers", "exclude_modules", "exclude", "llm_int8_skip_modules")
+_EXCLUDED: Final = (
+    "modules_to_not_convert",
+    "ignore",
+    "ignored_layers",
+    "exclude_modules",
+    "exclude",
+    "llm_int8_skip_modules",
+)
 
 
 def read_quantization(
@@ -67,7 +77,10 @@ def _with_argument(found: Quantization | None, argument: str | None, top: Fields
         return found
     name = argument.lower()
     if found is not None:
-        if name in (found.name, "modelopt" if found.name.startswith("modelopt") else "") or _KERNELS.get(name) == found.name:
+        if (
+            name in (found.name, "modelopt" if found.name.startswith("modelopt") else "")
+            or _KERNELS.get(name) == found.name
+        ):
             return found
         raise ArchitectureError(
             f"{top.name} is quantised already", expected=f"quantization left out or {found.name}", got=argument,
@@ -127,7 +140,9 @@ def _grouped_integers(given: Fields, method: str) -> Quantization:
     bits = given.integer(key, most=16)
     group = _group(given, "q_group_size" if "q_group_size" in given else "group_size")
     if method == "awq":
-        return Quantization("awq", Scheme(bits, group, 2, bits if given.flag("zero_point", True) else 0), excluded=_excluded(given))
+        return Quantization(
+            "awq", Scheme(bits, group, 2, bits if given.flag("zero_point", True) else 0), excluded=_excluded(given)
+        )
     negative: list[object] = []  # GPTQModel: "-:regex" leaves a module out
     dynamic = given.part("dynamic")
     if dynamic is not None:
@@ -187,7 +202,9 @@ def _compressed_tensors(given: Fields) -> Quantization:
         if len(others) < len(targets):
             default = default or scheme
     if default is None and not named:
-        raise given.error("config_groups quantises no weights", "config_groups", "a group with weights", dict(groups.values))
+        raise given.error(
+            "config_groups quantises no weights", "config_groups", "a group with weights", dict(groups.values)
+        )
     if excluded:
         named.insert(0, (excluded, None))
     return Quantization("compressed-tensors", default, named, kv_cache=_kv_cache(given))
@@ -214,7 +231,9 @@ def _modelopt(given: Fields, notes: tuple[str, ...] = (), name: str = "modelopt"
 def _modelopt_scheme(given: Fields) -> Scheme:
     algorithm = (given.text("quant_algo") or "").upper()
     if algorithm not in _MODELOPT:
-        raise given.error("The ModelOpt algorithm is not known", "quant_algo", ", ".join(_MODELOPT), algorithm or "no quant_algo")
+        raise given.error(
+            "The ModelOpt algorithm is not known", "quant_algo", ", ".join(_MODELOPT), algorithm or "no quant_algo"
+        )
     scheme = _MODELOPT[algorithm]
     group = given.optional_integer("group_size", least=-1)
     if group and group > 0 and scheme.group:
@@ -224,11 +243,14 @@ def _modelopt_scheme(given: Fields) -> Scheme:
 
 def _from_modelopt_file(values: Mapping[str, Any], name: str) -> Quantization:
     if not isinstance(values, Mapping):
-        raise ArchitectureError("hf_quant_config.json cannot be used", expected="an object", got=repr(values)[:60], field="hf_quant_config")
+        raise ArchitectureError(
+            "hf_quant_config.json cannot be used", expected="an object", got=repr(values)[:60], field="hf_quant_config"
+        )
     part = Fields(values, name=name, path="hf_quant_config.").part("quantization")
     if part is None:
         raise ArchitectureError(
-            "hf_quant_config.json says nothing", expected="an object quantization with quant_algo", got=", ".join(values) or "{}",
+            "hf_quant_config.json says nothing", expected="an object quantization with quant_algo",
+            got=", ".join(values) or "{}",
             field="hf_quant_config.quantization",
         )  # fmt: skip
     algorithm = (part.text("quant_algo") or "").upper()

@@ -14,7 +14,8 @@ _HALF = 2  # bytes of an unquantised element: vLLM serves in bfloat16 or float16
 
 
 def group_weights(
-    model: Iterable[Weight], blocks: Mapping[tuple[int, Block], int], stored: Quantization | None, experts: Experts | None,
+    model: Iterable[Weight], blocks: Mapping[tuple[int, Block], int], stored: Quantization | None,
+    experts: Experts | None,
 ) -> tuple[WeightGroup, ...]:  # fmt: skip
     """Sum all weights by role. `blocks` maps (layer index, layer) to how often it stands in the model."""
     sums: dict[WeightRole, list[float]] = {}

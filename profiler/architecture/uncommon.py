@@ -1,6 +1,7 @@
 """Layers that only one family has: Gemma's per-layer inputs, Gemma 3n's streams, DeepSeek-V4's compressed cache.
 
-Each function counts the modules of that family's class in transformers (models/gemma3n, models/gemma4, models/deepseek_v4).
+Each function counts the modules of that family's class in transformers (models/gemma3n, models/gemma4,
+models/deepseek_v4).
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ def per_layer_inputs(fields: Fields, hidden: int, layers: int) -> tuple[list[Wei
 
 
 def streams(fields: Fields, hidden: int) -> tuple[list[Weight], list[Weight]]:
-    """Gemma 3n's alternating updates (AltUp) and low-rank residuals (LAuReL): weights of the model, and of each layer."""
+    """Gemma 3n's alternating updates (AltUp) and low-rank residuals (LAuReL).
+
+    Weights of the model, and of each layer.
+    """
     number, rank = fields.integer("altup_num_inputs"), fields.integer("laurel_rank")
     model: list[Weight] = []
     for name in ("altup_projections", "altup_unembed_projections"):
@@ -41,11 +45,12 @@ def compressed_block(fields: Fields, hidden: int, index: int) -> Block:
     `index_topk` of them by an indexer.
     """
     heads, size = fields.integer("num_attention_heads"), fields.integer("head_dim")
-    query_rank, out_rank, groups = fields.integer("q_lora_rank"), fields.integer("o_lora_rank"), fields.integer("o_groups")
-    ratios = fields.integers("compress_ratios")
-    if ratios is None or index >= len(ratios):
-        raise fields.missing("compress_ratios", "the compression of each layer's cache, one number a layer")
-    ratio = ratios[index]
+    query_rank, out_rank, groups = (
+        fields.integer("q_lora_rank"),
+        fields.integer("o_lora_rank"),
+        fields.integer("o_groups"),
+    )
+    ratio = _ratio(fields, index)
     weights = matrix("self_attn.q_a_proj", "attention", hidden, query_rank)
     weights += matrix("self_attn.q_b_proj", "attention", query_rank, heads * size)
     weights += matrix("self_attn.kv_proj", "attention", hidden, size)
@@ -62,7 +67,11 @@ def compressed_block(fields: Fields, hidden: int, index: int) -> Block:
         weights.append(vector("self_attn.compressor.position_bias", "attention", ratio * wide + size))
         attended, index_bytes = None, 0
         if chosen:
-            key, lanes, attended = fields.integer("index_head_dim"), fields.integer("index_n_heads"), fields.integer("index_topk")
+            key, lanes, attended = (
+                fields.integer("index_head_dim"),
+                fields.integer("index_n_heads"),
+                fields.integer("index_topk"),
+            )
             weights += matrix("self_attn.indexer.kv_proj", "attention", hidden, 2 * key)
             weights += matrix("self_attn.indexer.gate_proj", "attention", hidden, 2 * key)
             weights += matrix("self_attn.indexer.q_b_proj", "attention", query_rank, lanes * key)
@@ -70,7 +79,21 @@ def compressed_block(fields: Fields, hidden: int, index: int) -> Block:
             weights.append(vector("self_attn.indexer.norm", "attention", ratio * 2 * key + key))
             index_bytes = key + 4 * -(-key // 128)
         caches.append(LayerGroup("compressed", 1, size, None, attended, ratio, 0, score, index_bytes))
-    return Block((*weights, *_connections(fields, hidden, "attn_hc"), *_connections(fields, hidden, "ffn_hc")), tuple(caches))
+    return Block(
+        (*weights, *_connections(fields, hidden, "attn_hc"), *_connections(fields, hidden, "ffn_hc")), tuple(caches)
+    )
+
+
+def _ratio(fields: Fields, index: int) -> int:
+    """Tokens per compressed entry of one layer; 0 where a layer has its window alone."""
+    ratios, rates = fields.integers("compress_ratios"), fields.part("compress_rates")
+    if ratios is not None and index < len(ratios):
+        return ratios[index]
+    kinds = fields.items("layer_types")
+    if rates is not None and kinds is not None and index < len(kinds):  # transformers 5's own spelling
+        kind = str(kinds[index])
+        return rates.integer(kind) if "compressed" in kind else 0
+    raise fields.missing("compress_ratios", "the compression of each layer's cache, one number a layer")
 
 
 def _connections(fields: Fields, hidden: int, name: str) -> list[Weight]:

@@ -17,10 +17,44 @@ import tempfile
 import time
 from pathlib import Path
 
-WORDS = (
-    "the a of and to in water market number function return table select river engine token value daily report window "
-    "summary garden compute invoice total currency depot weight median lighthouse umbrella letter statue barley oat harbour"
-).split()
+WORDS = [
+    "the",
+    "a",
+    "of",
+    "and",
+    "to",
+    "in",
+    "water",
+    "market",
+    "number",
+    "function",
+    "return",
+    "table",
+    "select",
+    "river",
+    "engine",
+    "token",
+    "value",
+    "daily",
+    "report",
+    "window",
+    "summary",
+    "garden",
+    "compute",
+    "invoice",
+    "total",
+    "currency",
+    "depot",
+    "weight",
+    "median",
+    "lighthouse",
+    "umbrella",
+    "letter",
+    "statue",
+    "barley",
+    "oat",
+    "harbour",
+]
 
 
 def write_log(path: Path, megabytes: float) -> int:
@@ -56,11 +90,18 @@ def read_log(path: str) -> dict[str, float]:
     """Seconds and peak memory of one reading; run in a process of its own."""
     from profiler.prompts import read_prompts
 
-    started = time.perf_counter()
+    started, worked = time.perf_counter(), time.process_time()
     sample = read_prompts(path)
     seconds = time.perf_counter() - started
+    processor_seconds = time.process_time() - worked  # what it takes where no other program shares the core
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux counts in KiB
-    return {"seconds": seconds, "peak_memory_bytes": peak, "records": sample.records, "usable": sample.usable}
+    return {
+        "seconds": seconds,
+        "processor_seconds": processor_seconds,
+        "peak_memory_bytes": peak,
+        "records": sample.records,
+        "usable": sample.usable,
+    }
 
 
 def main() -> None:

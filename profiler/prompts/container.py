@@ -42,8 +42,8 @@ SONNET_POOL = (
 )
 # Keys under which exports keep their list of records.
 LIST_KEYS = ("data", "rows", "prompts", "requests", "records", "items", "examples", "samples", "conversations",
-             "entries", "results", "observations", "traces", "runs", "instances", "questions", "train", "test", "dataset",
-             "resultsByRequest", "inputs")  # fmt: skip
+             "entries", "results", "observations", "traces", "runs", "instances", "questions", "train", "test",
+             "dataset", "inputs")  # fmt: skip
 # What marks an object with a list under such a key as one record all the same.
 RECORD_KEYS = frozenset(
     {"messages", "prompt", "model", "role", "instruction", "question", "custom_id", "session_id", "id"}

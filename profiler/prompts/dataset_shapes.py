@@ -12,7 +12,7 @@ from typing import Any
 
 from profiler.prompts.account import NoPrompt, Remarks
 from profiler.prompts.answers import answer_text, known_counts
-from profiler.prompts.messages import kind_of, read_content
+from profiler.prompts.messages import ROLES, kind_of, read_content
 from profiler.prompts.request import (
     LATER_TURNS,
     SEVERAL_TEXTS,
@@ -23,12 +23,13 @@ from profiler.prompts.request import (
     token_ids,
 )
 from profiler.prompts.sample import Message, Prompt
-from profiler.prompts.settings import read_settings
+from profiler.prompts.settings import MAX_TEMPERATURE, MAX_TOKENS, read_settings
 
 ANSWER_KEYS = ("output", "completion", "response", "answer", "answers", "generated_text", "canonical_solution",
 "solution",
                "code", "label", "target", "response_a", "chosen", "text_output")  # fmt: skip
 _ANSWERS = frozenset(ANSWER_KEYS)
+_PLAIN_KEYS = frozenset({"messages", "model", "max_tokens", "temperature", "stream", "user", "id"})
 NAMES_REDACTED = "texts with names redacted (NAME_1), otherwise read"
 
 
@@ -45,6 +46,38 @@ def answer_beside(record: Mapping[str, Any]) -> str | None:
 
 def chat(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
     """{"messages": [...]} with whatever stands beside it; the most frequent shape of all."""
+    return _plain_chat(record, remarks) or _any_chat(record, remarks)
+
+
+def _plain_chat(record: Mapping[str, Any], remarks: Remarks) -> Prompt | None:
+    """The request where nothing is out of the ordinary, as in nearly every line of a large log; None leaves it to the
+    general reader, which would give the same at twice the cost.
+    """
+    if not _PLAIN_KEYS.issuperset(record):
+        return None
+    turns = []
+    for message in record["messages"] or ():
+        if type(message) is not dict or len(message) != 2:
+            return None
+        role, text = ROLES.get(message.get("role", "")), message.get("content")
+        if role is None or type(text) is not str:
+            return None
+        turns.append(Message(role, text))
+    if not turns or turns[-1].role != "user" or turns[0].role == "assistant":
+        return None
+    if len(turns[-1].text) < 40 or turns[-1].text.isspace():  # blank, or a mark that stands for a redacted text
+        return None
+    max_tokens, temperature = record.get("max_tokens"), record.get("temperature")
+    if max_tokens is not None and not (type(max_tokens) is int and 1 <= max_tokens <= MAX_TOKENS):
+        return None
+    if temperature is not None:
+        if type(temperature) not in (int, float) or not 0 <= temperature <= MAX_TEMPERATURE:
+            return None
+        temperature = float(temperature)
+    return Prompt(tuple(turns), max_tokens, temperature, line=remarks.line or None)
+
+
+def _any_chat(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
     return read_body(record, remarks, output=answer_beside(record), known=known_counts(record))
 
 

@@ -72,17 +72,20 @@ def parse_line(line: bytes, decode: Callable[[bytes], str], remarks: Remarks) ->
 
 def count_keys(value: Json) -> int:
     """How many keys all objects inside `value` have."""
-    if type(value) is dict:
-        count = len(value)
-        for inner in value.values():
-            if type(inner) is dict or type(inner) is list:
-                count += count_keys(inner)
-        return count
     count = 0
-    if type(value) is list:
-        for inner in value:
-            if type(inner) is dict or type(inner) is list:
-                count += count_keys(inner)
+    open_values = [value]
+    for item in open_values:  # grows while it is walked: faster than a recursion, and no deep nesting stops it
+        if type(item) is dict:
+            count += len(item)
+            inner: Iterable[Json] = item.values()
+        elif type(item) is list:
+            inner = item
+        else:
+            continue
+        for part in inner:
+            kind = type(part)
+            if kind is dict or kind is list:
+                open_values.append(part)
     return count
 
 

@@ -15,9 +15,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from profiler.errors import PromptsError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 CHUNK_BYTES = 1 << 18
 HEAD_BYTES = 1 << 17  # read ahead to recognise the format
@@ -158,14 +161,15 @@ class _Chunks(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 (typeshed: any writable buffer)
+    def readinto(self, buffer: WriteableBuffer) -> int:
         while not self._rest:
             chunk = next(self._chunks, None)
             if chunk is None:
                 return 0
             self._rest = memoryview(chunk)
-        size = min(len(buffer), len(self._rest))
-        buffer[:size] = self._rest[:size]
+        target = memoryview(buffer)
+        size = min(len(target), len(self._rest))
+        target[:size] = self._rest[:size]
         self._rest = self._rest[size:]
         return size
 

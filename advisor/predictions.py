@@ -43,7 +43,8 @@ class Conditions:
     cached_prefix_share: float
     temperature: float
     overlap: float
-    structure: Floats  # shares over models.structure.STRUCTURES
+    structure: Floats  # shares of the output tokens over models.structure.STRUCTURES
+    output_log_sd: float = 0.0  # of output_tokens, where they were predicted
 
     @property
     def cached_tokens(self) -> float:
@@ -137,14 +138,14 @@ def predict(
     rows = case.shape[0]
     base_step = cost.base_step_ms[:rows].copy()
     base_step[apart] = cost.base_step_ms[rows:]
-    output_tokens = np.array([c.conditions.output_tokens for c in cases])[case]
+    outputs = np.array([(c.conditions.output_tokens, c.conditions.output_log_sd) for c in cases])[case]
     without = Arm(running_without, cost.prefill_ms[:rows], base_step)
     speculative = Arm(running, cost.speculative_prefill_ms[:rows], cost.step_ms[:rows])
     speedups = compare(
         without=without,
         speculative=speculative,
         gain=Estimate(gain.value[case], gain.log_sd[case]),
-        output_tokens=output_tokens,
+        output_tokens=Estimate(outputs[:, 0], outputs[:, 1]),
         log_sd_step=cost.log_sd_step[:rows],
         log_sd_ratio=cost.log_sd_ratio[:rows],
     )

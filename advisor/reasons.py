@@ -199,7 +199,7 @@ def all_accepted(predictions: Predictions, row: int) -> Speedups:
         without=only(predictions.without),
         speculative=only(predictions.speculative),
         gain=Estimate(np.array([share * case.k]), np.zeros(1)),
-        output_tokens=np.array([case.conditions.output_tokens]),
+        output_tokens=Estimate(np.array([case.conditions.output_tokens]), np.zeros(1)),
         log_sd_step=predictions.log_sd_step[row : row + 1],
         log_sd_ratio=predictions.log_sd_ratio[row : row + 1],
     )

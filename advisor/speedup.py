@@ -61,14 +61,20 @@ def _steps(output_tokens: Floats, tokens_per_step: Floats) -> Floats:
 
 
 def compare(
-    *, without: Arm, speculative: Arm, gain: Estimate, output_tokens: Floats, log_sd_step: Floats, log_sd_ratio: Floats
+    *,
+    without: Arm,
+    speculative: Arm,
+    gain: Estimate,
+    output_tokens: Estimate,
+    log_sd_step: Floats,
+    log_sd_ratio: Floats,
 ) -> Speedups:
     """Both speedups of each row with their spread.
 
     gain: τ - 1, the extra tokens of a decode step. log_sd_step: absolute error of step and prefill times (shared by the
-    arms). log_sd_ratio: error of T_step / T_base.
+    arms). log_sd_ratio: error of T_step / T_base. output_tokens: length of an answer, with its own error.
     """
-    one, n = np.ones_like(gain.value), output_tokens
+    one, n = np.ones_like(gain.value), output_tokens.value
     tau = 1.0 + gain.value
     e2e_without = request_ms(
         running=without.running,
@@ -92,7 +98,8 @@ def compare(
 
     def spread(share_without: Floats, share_with: Floats) -> Floats:
         """Standard deviation of the ratio's logarithm; the shares are those of decoding in each arm's time."""
-        shared = (share_without - share_with) * log_sd_step * np.sqrt(2.0)  # step and prefill err independently
+        # Step and prefill err independently; an error of the answers' length moves time between them just so.
+        shared = (share_without - share_with) * np.sqrt(2.0 * log_sd_step**2 + output_tokens.log_sd**2)
         acceptance = share_with * gain.value / tau * gain.log_sd
         spread: Floats = np.sqrt(shared**2 + (share_with * log_sd_ratio) ** 2 + acceptance**2)
         return spread

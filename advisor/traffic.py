@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from models.workload import Workload
 
 from advisor.predictions import Conditions
 from advisor.recommendation import Warned
 from advisor.request import TrafficSpec
 from models.estimate import Floats
+from models.workload import Workload
 from profiler.deployment import Deployment
 from profiler.errors import DeploymentError
 from profiler.prompts.sample import Prompt
@@ -41,11 +41,10 @@ def resolve_traffic(
     spec: TrafficSpec, *, prompts: Sequence[Prompt], workload: Workload, deployment: Deployment
 ) -> Traffic:
     """Lengths, temperature, prefix share and structure, given or estimated."""
-    estimated: list[str] = []
+    estimated = [line for line in workload.estimated if line.startswith(("structure", "overlap"))]
     warnings: list[Warned] = []
     context = deployment.max_model_len or deployment.target.max_position_embeddings
-    inputs = np.asarray(workload.input_tokens.per_prompt, dtype=np.float64)
-    outputs = np.asarray(workload.output_tokens.per_prompt, dtype=np.float64)
+    inputs, outputs = workload.input_tokens.per_prompt, workload.output_tokens.per_prompt
     if context is not None and spec.input_tokens is None:
         inputs, outputs, dropped = _within_context(inputs, outputs, context)
         if dropped:
@@ -84,7 +83,8 @@ def resolve_traffic(
         cached_prefix_share=share if deployment.enable_prefix_caching else 0.0,
         temperature=temperature,
         overlap=workload.overlap.mean,
-        structure=np.asarray(workload.structure, dtype=np.float64),
+        structure=workload.token_structure,
+        output_log_sd=workload.output_tokens.log_sd if spec.output_tokens is None else 0.0,
     )
     return Traffic(conditions, p95 + output_tokens, p95, tuple(estimated), tuple(warnings))
 
@@ -99,7 +99,8 @@ def _within_context(inputs: Floats, outputs: Floats, context: int) -> tuple[Floa
             got=f"the shortest has about {inputs.min():,.0f}",
             field="deployment.max_model_len",
         )
-    return inputs[fits], outputs[fits], int((~fits).sum())
+    # A trace may list lengths of prompts and answers that are not of the same requests.
+    return inputs[fits], outputs[fits] if outputs.size == fits.size else outputs, int((~fits).sum())
 
 
 def _check_context(input_tokens: float, output_tokens: float, context: int, spec: TrafficSpec) -> None:

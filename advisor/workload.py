@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from models.workload import Workload
-
 from advisor.load import Load
 from advisor.recommendation import WorkloadSummary
 from advisor.traffic import Traffic
-from models.structure import STRUCTURES
+from models.workload import Workload
 from profiler.prompts.sample import PromptSample
 
 
 def summarise(sample: PromptSample, workload: Workload, traffic: Traffic, load: Load) -> WorkloadSummary:
     """The workload of the answer."""
     conditions = traffic.conditions
-    shares = zip(STRUCTURES, conditions.structure.tolist(), strict=True)
     return WorkloadSummary(
         prompts=len(sample.prompts),
         format=sample.format,
-        structure={name: round(share, 4) for name, share in sorted(shares, key=lambda pair: -pair[1])},
+        structure={
+            name: round(share, 4)
+            for name, share in sorted(workload.structure_shares.items(), key=lambda pair: -pair[1])
+        },
         input_tokens=conditions.input_tokens,
         input_tokens_p95=traffic.input_tokens_p95,
         output_tokens=conditions.output_tokens,

@@ -14,12 +14,12 @@ def of(*values):
 
 
 def speedup(*, tau=2.0, running=1.0, base=5.0, step=6.0, prefill=10.0, spec_prefill=None, n=101.0, gain_sd=0.2,
-            step_sd=0.1, ratio_sd=0.05):  # fmt: skip
+            step_sd=0.1, ratio_sd=0.05, output_sd=0.0):  # fmt: skip
     return compare(
         without=Arm(of(running), of(prefill), of(base)),
         speculative=Arm(of(running), of(prefill if spec_prefill is None else spec_prefill), of(step)),
         gain=Estimate(of(tau - 1.0), of(gain_sd)),
-        output_tokens=of(n),
+        output_tokens=Estimate(of(n), of(output_sd)),
         log_sd_step=of(step_sd),
         log_sd_ratio=of(ratio_sd),
     )
@@ -68,7 +68,7 @@ def test_fewer_running_sequences_cost_throughput():
     """Where the drafter's weights leave room for half the sequences, throughput counts the wait of the others."""
     both = {
         "gain": Estimate(of(1.0), of(0.1)),
-        "output_tokens": of(100.0),
+        "output_tokens": Estimate(of(100.0), of(0.0)),
         "log_sd_step": of(0.1),
         "log_sd_ratio": of(0.1),
     }
@@ -118,3 +118,11 @@ def test_littles_law():
     assert concurrency_at_rate(request_rate=6.0, concurrency=concurrency, request_time_ms=request) == (3.0, False)
     assert concurrency_at_rate(request_rate=0.1, concurrency=concurrency, request_time_ms=request) == (1.0, False)
     assert concurrency_at_rate(request_rate=9.0, concurrency=concurrency, request_time_ms=request) == (8.0, True)
+
+
+def test_an_unsure_answer_length_matters_only_beside_prefill():
+    """An answer length within a factor of 2.5 leaves a pure decode ratio as it is, and widens one with long prompts."""
+    pure = speedup(prefill=0.0, gain_sd=0.0, ratio_sd=0.0, step_sd=0.0, output_sd=0.9, n=10_001.0)
+    mixed = speedup(prefill=200.0, gain_sd=0.0, ratio_sd=0.0, step_sd=0.0, output_sd=0.9)
+    assert pure.end_to_end.log_sd[0] == pytest.approx(0.0, abs=1e-9)
+    assert mixed.end_to_end.log_sd[0] > 0.05

@@ -1,0 +1,133 @@
+"""Warnings before switching on, each from facts alone."""
+
+import pytest
+
+from tests.advisor.deployments import DRAFT_K3, EAGLE3, EAGLE3_K3, LLAMA_1B, LLAMA_8B, NGRAM_K4, ask, codes
+
+LLAMA_3B = LLAMA_8B | {
+    "hidden_size": 3072,
+    "intermediate_size": 8192,
+    "num_hidden_layers": 28,
+    "num_attention_heads": 24,
+}
+TINY = LLAMA_1B | {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4,
+                   "num_key_value_heads": 4}  # fmt: skip
+
+
+def drafted(config, **changes):
+    return DRAFT_K3 | {"draft": {"name": "draft", "config": config}} | changes
+
+
+def text_of(answer, code):
+    """The one warning of that code."""
+    (text,) = [warning.text for warning in answer.warnings if warning.code == code]
+    return text
+
+
+def test_vocabularies_that_differ_need_an_option_where_the_engine_has_it():
+    """From 0.25 on vLLM can draft the common tokens: the option is configured, nothing is decisive."""
+    answer = ask(speculation=drafted(LLAMA_1B | {"vocab_size": 32000}), policy={"min_speedup": 0.1})
+    assert {"vocabularies_differ", "needs_use_heterogeneous_vocab"} <= codes(answer)
+    assert answer.configuration.speculative_config["use_heterogeneous_vocab"] is True
+    assert not answer.decisive
+
+
+def test_vocabularies_that_differ_block_an_older_engine():
+    """Without the option the engine refuses the pair: disabled, whatever the speedup would be."""
+    answer = ask(
+        speculation=drafted(LLAMA_1B | {"vocab_size": 32000}), engine_version="0.20.0", policy={"min_speedup": 0.1}
+    )
+    assert "vocabularies_differ" in codes(answer)
+    assert (answer.verdict, answer.probability) == ("disable", 0.0)
+
+
+def test_a_head_of_another_target():
+    """An EAGLE-3 head with another vocabulary was made for another model."""
+    head = {"method": "eagle3", "draft": {"name": "head", "config": EAGLE3 | {"vocab_size": 32000}}}
+    answer = ask(speculation=head)
+    assert "another target" in text_of(answer, "vocabularies_differ")
+    assert answer.verdict == "disable"
+
+
+def test_a_drafter_that_is_not_cheap_enough():
+    """A 3B draft of an 8B target reads 40 % of what the target reads."""
+    assert "times cheaper" in text_of(ask(speculation=drafted(LLAMA_3B)), "drafter_too_large")
+
+
+def test_a_drafter_that_is_too_small():
+    """A drafter more than 50 times cheaper is told to be accepted less."""
+    assert "drafter_too_small" in codes(ask(speculation=drafted(TINY)))
+    assert not {"drafter_too_large", "drafter_too_small"} & codes(ask(speculation=EAGLE3_K3))
+
+
+def test_prompts_beyond_the_drafters_context():
+    """A head with 2,048 positions under prompts of 6,000 tokens."""
+    head = {"name": "head", "config": EAGLE3 | {"max_position_embeddings": 2048}}
+    answer = ask(speculation=EAGLE3_K3 | {"draft": head}, traffic={"input_tokens": 6000})
+    assert "2,048" in text_of(answer, "drafter_context")
+
+
+def test_a_drafter_that_does_not_fit():
+    """An 8B target fits a 24 GiB card, not with its 3B drafter beside it."""
+    answer = ask(speculation=drafted(LLAMA_3B), gpu="L4", max_model_len=4096, gpu_memory_utilization=0.9)
+    assert "drafter_does_not_fit" in codes(answer)
+    assert answer.verdict == "disable"
+
+
+def test_a_drafter_that_pushes_the_traffic_into_preemption():
+    """What the cache holds without the drafter it does not hold with it: told with both figures."""
+    served = {"gpu": "L4", "max_model_len": 2048, "gpu_memory_utilization": 0.95, "max_num_seqs": 64}
+    traffic = {"input_tokens": 900, "output_tokens": 100}
+    without = ask(speculation=NGRAM_K4, traffic=traffic | {"concurrency": 1}, **served).memory.concurrency_without
+    answer = ask(speculation=drafted(LLAMA_1B), traffic=traffic | {"concurrency": without}, **served)
+    assert f"instead of {without}" in text_of(answer, "preemption")
+    assert any(reason.factor == "memory" for reason in answer.reasons)
+    assert "little_kv_cache" in codes(answer)
+
+
+def test_methods_and_options_that_the_engine_lacks():
+    """Draft models came back with 0.15, probabilistic drafts with 0.21."""
+    answer = ask(speculation=DRAFT_K3, engine_version="0.12.0")
+    assert "0.15" in text_of(answer, "method_not_in_version")
+    assert answer.verdict == "disable"
+    probabilistic = ask(speculation=DRAFT_K3 | {"draft_sample_method": "probabilistic"}, engine_version="0.18.0")
+    assert "draft_sample_method" in text_of(probabilistic, "option_not_in_version")
+
+
+def test_an_engine_that_nobody_has_read():
+    """A version beyond the known ones is said to be unknown, and nothing is decisive."""
+    answer = ask(speculation=EAGLE3_K3, engine_version="0.99.0")
+    assert {"engine_version_unknown", "not_measured_here"} <= codes(answer)
+    assert not answer.decisive
+
+
+@pytest.mark.parametrize(("speculation", "lost"), [(DRAFT_K3, True), (NGRAM_K4, True), (EAGLE3_K3, False)])
+def test_asynchronous_scheduling(speculation, lost):
+    """vLLM 0.26 gives it up for draft models and n-gram, not for EAGLE-3."""
+    assert ("async_scheduling_lost" in codes(ask(speculation=speculation))) == lost
+
+
+def test_sampling_that_speculation_ignores():
+    """min_p and logit_bias are counted; a value that asks for nothing is not."""
+    prompts = [
+        {"prompt": "a", "min_p": 0.1},
+        {"prompt": "b", "logit_bias": {"50": -100}},
+        {"prompt": "c", "min_p": 0.0},
+        {"prompt": "d", "min_p": 0.2},
+    ]
+    texts = [w.text for w in ask(prompts=prompts).warnings if w.code == "sampling_ignored"]
+    assert len(texts) == 2
+    assert any(text.startswith("2 of the prompts set min_p") for text in texts)
+
+
+def test_tensor_parallel_sizes_that_do_not_go_together():
+    """A draft model runs at its target's tensor parallelism or not at all."""
+    answer = ask(speculation=DRAFT_K3 | {"draft_tensor_parallel_size": 1}, tensor_parallel_size=2)
+    assert "must be 2" in text_of(answer, "tensor_parallel_mismatch")
+    assert answer.verdict == "disable"
+
+
+def test_a_target_with_nothing_to_gain():
+    """A target that reads its weights faster than its layers are launched."""
+    assert "small_target" in codes(ask(target={"name": "tiny", "config": TINY}, speculation=NGRAM_K4))
+    assert "small_target" not in codes(ask(speculation=NGRAM_K4))

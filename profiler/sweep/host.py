@@ -36,7 +36,7 @@ def wait_for_free_gpu(*, used_bytes: float = 2e9, timeout_s: float = 20.0) -> bo
     until = time.monotonic() + timeout_s
     while True:
         used = _run("nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits")
-        if all(float(mib) * 2**20 < used_bytes for mib in used):
+        if all(float(mib) * 2**20 < used_bytes for mib in used if mib.strip().isdigit()):
             return True
         if time.monotonic() > until:
             return False

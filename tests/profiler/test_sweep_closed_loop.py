@@ -1,0 +1,156 @@
+"""The closed loop of a cell, against an engine simulated on a clock of its own: every number has a known true value."""
+
+import numpy as np
+import pytest
+
+from profiler.sweep.closed_loop import Counters, Finished, Limits, measure_cell
+from profiler.sweep.grid import Point
+
+
+class SimulatedEngine:
+    """Decodes `tokens_per_step` for every running request in `step_s`; a prefill takes `prefill_s_per_token` more."""
+
+    def __init__(self, *, step_s=0.01, prefill_s_per_token=1e-5, tokens_per_step=1, drafted=0):
+        self.step_s, self.prefill_s_per_token, self.tokens_per_step = step_s, prefill_s_per_token, tokens_per_step
+        self.drafted = drafted
+        self.now, self.waiting, self.running, self.totals = 0.0, {}, {}, dict.fromkeys(_COUNTED, 0)
+        self.most_running, self.submitted = 0, []
+
+    def clock(self):
+        return self.now
+
+    def submit(self, request_id, prompt, *, output_tokens, temperature):
+        self.waiting[request_id] = (len(prompt), output_tokens, self.now)
+        self.submitted.append((request_id, len(prompt), output_tokens, temperature))
+
+    def step(self):
+        self.now += self.step_s
+        self.totals["steps"] += 1
+        ended = []
+        for request_id, state in list(self.running.items()):
+            written = min(self.tokens_per_step, state["left"])
+            state["left"] -= written
+            self.totals["generation_tokens"] += written
+            self.totals["drafts"] += bool(self.drafted)
+            self.totals["drafted_tokens"] += self.drafted
+            self.totals["accepted_tokens"] += written - 1
+            if not state["left"]:
+                del self.running[request_id]
+                ended.append(Finished(request_id, state["asked"], state["ttft"], self.now - state["first"]))
+        if self.waiting:
+            request_id = next(iter(self.waiting))
+            length, asked, since = self.waiting.pop(request_id)
+            self.now += length * self.prefill_s_per_token
+            self.totals["prompt_tokens"] += length
+            self.totals["first_tokens"] += 1
+            self.totals["generation_tokens"] += 1
+            state = {"left": asked - 1, "asked": asked, "ttft": self.now - since, "first": self.now}
+            if asked == 1:
+                ended.append(Finished(request_id, 1, state["ttft"], 0.0))
+            else:
+                self.running[request_id] = state
+        self.most_running = max(self.most_running, len(self.running) + len(self.waiting) + len(ended))
+        return ended
+
+    def running_ttft_s(self):
+        return {request_id: state["ttft"] for request_id, state in self.running.items()}
+
+    def abort_all(self):
+        self.waiting.clear()
+        self.running.clear()
+
+    def counters(self):
+        return Counters(**self.totals, accepted_per_position=())
+
+
+_COUNTED = (
+    "generation_tokens", "prompt_tokens", "first_tokens", "steps", "drafts", "drafted_tokens", "accepted_tokens",
+)  # fmt: skip
+
+
+def measure(engine, point, limits=None, deadline=1e9):
+    return measure_cell(
+        engine, point, vocab_size=1000, rng=np.random.default_rng(0), limits=limits or Limits(), deadline=deadline,
+        clock=engine.clock,
+    )
+
+
+@pytest.mark.parametrize("concurrency", [1, 2, 16, 64])
+@pytest.mark.parametrize("prefill_s_per_token", [0.0, 1e-5, 1e-4])
+def test_throughput_is_the_closed_loops_own(concurrency, prefill_s_per_token):
+    """Tokens per second equal c·n / (c·t_prefill + (n − 1)·T) within the quantum of one step per request."""
+    engine = SimulatedEngine(prefill_s_per_token=prefill_s_per_token)
+    point = Point(concurrency=concurrency, input_tokens=400, output_tokens=64)
+    cell = measure(engine, point, Limits(most_s=60.0, least_s=30.0))
+    measured = cell.counters.generation_tokens / cell.measured_s
+    steps = concurrency if concurrency > 63 else 64  # this engine prefills one request a step
+    expected = concurrency * 64 / (concurrency * 400 * prefill_s_per_token + steps * engine.step_s)
+    assert measured == pytest.approx(expected, rel=0.06)
+
+
+def test_windows_agree_from_the_first_on():
+    """The loop starts in its steady state: no window differs from the mean by more than a tenth."""
+    cell = measure(SimulatedEngine(), Point(concurrency=32, input_tokens=400, output_tokens=128), Limits(most_s=30))
+    rates = np.array([tokens / seconds for seconds, tokens in cell.windows])
+    assert len(rates) >= 3
+    assert np.abs(rates / rates.mean() - 1).max() < 0.1
+
+
+def test_concurrency_is_held():
+    """Never are there more or fewer requests in the engine than asked."""
+    engine = SimulatedEngine()
+    measure(engine, Point(concurrency=8, input_tokens=50, output_tokens=32))
+    assert engine.most_running == 8
+
+
+def test_the_first_requests_look_half_done():
+    """The first request of each slot asks for what is left and prompts with what is written, c evenly spread ages."""
+    engine = SimulatedEngine()
+    measure(engine, Point(concurrency=4, input_tokens=100, output_tokens=40))
+    first = engine.submitted[:4]
+    assert [length + output for _, length, output, _ in first] == [140] * 4
+    assert [output for _, _, output, _ in first] == [35, 25, 15, 5]
+    assert all((length, output) == (100, 40) for _, length, output, _ in engine.submitted[4:])
+
+
+def test_an_unmatched_share_stays_in_its_slots():
+    """Half of the slots sample at temperature 1 all along, so that the share of running requests is constant."""
+    engine = SimulatedEngine()
+    measure(engine, Point(concurrency=4, input_tokens=100, output_tokens=40, unmatched_share=0.5))
+    by_slot = {}
+    for request_id, _, _, temperature in engine.submitted:
+        by_slot.setdefault(request_id.split("-")[0], set()).add(temperature)
+    assert sorted(by_slot.values(), key=str) == [{0.0}, {0.0}, {1.0}, {1.0}]
+
+
+def test_latencies_are_those_of_requests_begun_while_measuring():
+    """TPOT of a timed request is the step, TTFT its own prefill and the step before; none of the fill's are counted."""
+    engine = SimulatedEngine(prefill_s_per_token=0.0)
+    cell = measure(engine, Point(concurrency=1, input_tokens=100, output_tokens=21))
+    assert {round(f.decode_s / 20, 6) for f in cell.timed} == {0.01}
+    assert cell.ttft_s == pytest.approx([0.01] * len(cell.ttft_s))
+    assert len(cell.timed) == cell.completions
+
+
+def test_speculation_is_counted_over_the_measured_span():
+    """Drafts and accepted tokens are differences over the windows: 3 tokens a step of 4 drafted give τ near 3."""
+    engine = SimulatedEngine(tokens_per_step=3, drafted=4)
+    counted = measure(engine, Point(concurrency=8, input_tokens=100, output_tokens=64)).counters
+    decode_tokens = counted.generation_tokens - counted.first_tokens
+    assert decode_tokens / (decode_tokens - counted.accepted_tokens) == pytest.approx(3.0, rel=0.02)
+    assert counted.drafted_tokens == 4 * counted.drafts
+
+
+def test_a_deadline_cuts_and_says_so():
+    """A cell that the deadline cuts after a window is kept as incomplete; one without a window is not kept."""
+    point = Point(concurrency=4, input_tokens=100, output_tokens=64)
+    assert measure(SimulatedEngine(), point, deadline=1.5).complete is False
+    assert measure(SimulatedEngine(), point, deadline=0.2) is None
+
+
+def test_the_engine_is_left_idle():
+    """After a cell nothing runs or waits."""
+    engine = SimulatedEngine()
+    measure(engine, Point(concurrency=4, input_tokens=100, output_tokens=64))
+    assert not engine.running
+    assert not engine.waiting

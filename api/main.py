@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from api.commands import advise, catalog, memory, serve
+from api.commands.group import Group
 
 Job = Callable[[], int]  # what a command does, once its options are read; returns the exit code
 
@@ -32,6 +33,7 @@ Each command explains itself: specworth advise --help"""
 
 app = typer.Typer(
     name="specworth",
+    cls=Group,
     help=_HELP,
     add_completion=False,
     rich_markup_mode=None,

@@ -7,7 +7,10 @@ from typing import Annotated
 
 import typer
 
+from api.commands.group import Group
+
 app = typer.Typer(
+    cls=Group,
     help="""What is known by name: models, drafter heads and GPUs, with the source of every number.
 
 \b

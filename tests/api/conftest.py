@@ -17,6 +17,7 @@ import pytest
 import uvicorn
 
 from api.app import create_app
+from api.main import run as run_command
 from api.settings import Settings
 
 LLAMA_CONFIG: dict[str, Any] = {
@@ -109,6 +110,20 @@ def specworth(tmp_path: Path) -> Run:
         )
 
     return run
+
+
+@pytest.fixture
+def in_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """The same without a process of its own: the whole of `specworth` but the script, for many small cases."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        capsys.readouterr()
+        code = run_command(list(map(str, arguments)))
+        out, err = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, code, out, err)
+
+    return call
 
 
 @pytest.fixture

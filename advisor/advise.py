@@ -10,7 +10,6 @@ import uuid
 from pathlib import Path
 
 import numpy as np
-from models.workload import describe_workload
 
 from advisor.candidates import find_candidates
 from advisor.capacity import describe_memory, inspect_load, plan_capacity
@@ -35,6 +34,7 @@ from advisor.schedule import resolve_schedule
 from advisor.traffic import resolve_traffic
 from advisor.verdict import decide
 from advisor.workload import summarise
+from models.workload import describe_workload
 from profiler.prompts import prompts_from_objects
 from profiler.prompts.sample import PromptSample
 
@@ -117,7 +117,7 @@ def advise(
             *load.warnings,
             *inspect_load(load.concurrency, capacity, chosen, conditions),
             *inspect_sampling(prompts.prompts),
-            *inspect_target(deployment, layer_overhead_ms=layer_overhead_ms()),
+            *inspect_target(deployment, concurrency=load.concurrency, layer_overhead_ms=layer_overhead_ms()),
             *inspect_engine(deployment),
             *not_measured_here(int(predictions.gaps[best.row])),
             *schedule_warnings,

@@ -126,6 +126,8 @@ def describe_alternatives(
             why = f"cannot be used: {blocked}"
         elif other.row == chosen.row:
             why = f"the best of all, but {own.value:.2f}x is below the {policy.min_speedup:g}x from which it pays"
+        elif own.value == best.value:
+            why = "predicted just as the best is: only a probe tells them apart"
         elif own.value >= best.value:
             why = f"less sure than the best: its lower bound is {own.low:.2f}x, the best's {best.low:.2f}x"
         else:

@@ -205,17 +205,18 @@ def inspect_sampling(prompts: Iterable[Prompt]) -> Iterator[Warned]:
         )
 
 
-def inspect_target(deployment: Deployment, *, layer_overhead_ms: float) -> Iterator[Warned]:
+def inspect_target(deployment: Deployment, *, concurrency: int, layer_overhead_ms: float) -> Iterator[Warned]:
     """Is there anything to gain: does a step of this target wait for memory at all?"""
     target, gpu = deployment.target, deployment.gpu
-    reading_ms = 1e3 * target.decode_weight_bytes(1.0) / deployment.tensor_parallel_size / gpu.bandwidth_bytes_per_s
+    weight_bytes = target.decode_weight_bytes(float(concurrency)) / deployment.tensor_parallel_size
+    reading_ms = 1e3 * weight_bytes / gpu.bandwidth_bytes_per_s
     overhead_ms = target.num_layers * layer_overhead_ms
     if reading_ms < overhead_ms:
         yield Warned(
             code="small_target",
-            text=f"{target.name} reads its weights in {reading_ms:.2f} ms on this GPU, less than the "
-            f"{overhead_ms:.2f} ms "
-            f"that launching its {target.num_layers} layers takes: there is little for speculation to save",
+            text=f"a step of {target.name} reads its weights in {reading_ms:.2f} ms on this GPU, less than the "
+            f"{overhead_ms:.2f} ms that launching its {target.num_layers} layers takes: it is so cheap that a drafter "
+            "can hardly be cheaper, and there is little to gain",
         )
 
 

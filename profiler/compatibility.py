@@ -27,7 +27,7 @@ Version = tuple[int, int, int]
 # speculative decoding". Before (is_spec_decode_unsupported) requests with min_p were served without drafts.
 IGNORED_SAMPLING: tuple[str, ...] = ("min_p", "logit_bias")
 
-_VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:[.\-+]?[a-z].*|\+.*|\.\d.*)?", re.IGNORECASE)
+_VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:\.?(?:a|b|rc|dev|post)\d+)*(?:\+[\w.]+)?", re.IGNORECASE)
 
 
 @functools.lru_cache(maxsize=1)

@@ -2,8 +2,9 @@
 
 Heads that name it among their targets, and the draft models that its family is commonly drafted with: same tokenizer,
 same vocabulary size (vLLM refuses a draft model of another size: SpeculativeConfig,
-verify_equal_vocab_size_if_draft_model), fewer bytes of weights to read for a token. A target's own multi-token-prediction layers are no entry of their own:
-`Architecture.mtp_layers` tells of them. Whether a drafter pays is not decided here.
+verify_equal_vocab_size_if_draft_model), fewer bytes of weights to read for a token. A target's own
+multi-token-prediction layers are no entry of their own: `Architecture.mtp_head` tells of them. Whether a drafter pays
+is not decided here.
 """
 
 from __future__ import annotations

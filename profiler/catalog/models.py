@@ -2,9 +2,9 @@
 
 Each file of `families/` holds one family:
 
-    models:  name, aliases, tokenizer (names that share one are drafted for each other), parameters (as published, where
-             `source` says), date of publication, fidelity, config (the fields of the config.json that decide sizes),
-             usual_drafter (commonly used as a draft model)
+    models:  name, aliases, tokenizer (models that share one can draft for each other), parameters (as published, where
+             `source` says; counts_mtp where that figure counts multi-token-prediction layers), date of publication,
+             fidelity, config (the fields of the config.json that decide sizes), usual_drafter (a usual draft model)
     heads:   name, method, targets, trained_context (tokens; null where not published), source, date, fidelity, config
 
 fidelity: `checked` against a stored copy of the published config; `recalled`: typed from knowledge of it, and held by
@@ -29,8 +29,16 @@ from profiler.errors import ArchitectureError
 
 # File of families/ -> parts of the names that it may hold. A name that fits no part is sought in all of them.
 _FAMILIES: dict[str, tuple[str, ...]] = {
-    "llama": ("llama",),
-    "qwen": ("qwen",),
+    "deepseek": ("deepseek",),
+    "gemma": ("gemma",),
+    "glm": ("glm",),
+    "gpt-oss": ("gptoss",),
+    "llama": ("llama", "vicuna"),
+    "mimo": ("mimo",),
+    "mistral": ("mistral", "ministral", "mixtral"),
+    "phi": ("phi",),
+    "qwen": ("qwen", "qwq"),
+    "smollm": ("smollm",),
 }
 
 
@@ -42,6 +50,7 @@ class ModelEntry:
     aliases: tuple[str, ...]
     tokenizer: str
     published_parameters: float
+    counts_mtp: bool  # whether the published figure counts the multi-token-prediction layers
     usual_drafter: bool
     source: str
     date: str
@@ -84,6 +93,7 @@ def _family(stem: str) -> tuple[tuple[ModelEntry, ...], tuple[HeadEntry, ...]]:
             aliases=tuple(e["aliases"]),
             tokenizer=e["tokenizer"],
             published_parameters=e["parameters"],
+            counts_mtp=e.get("counts_mtp", False),
             usual_drafter=e.get("usual_drafter", False),
             source=e["source"],
             date=str(e["date"]),
@@ -145,13 +155,18 @@ def _all(stem: str) -> Iterator[ModelEntry | HeadEntry]:
     yield from heads
 
 
+def names_of(entry: ModelEntry | HeadEntry) -> tuple[str, ...]:
+    """All that an entry answers to: its name, that without the ending of a tuned variant, and its aliases."""
+    return (entry.name, entry.name.removesuffix("-Instruct").removesuffix("-it"), *entry.aliases)
+
+
+@functools.lru_cache(maxsize=1024)  # names come from requests: bounded
 def find_entry(name: str) -> ModelEntry | HeadEntry | None:
     """The entry of that name or alias, with or without its organisation; None where the catalog has none."""
     whole, bare = _keys(name)
     for stem in families_of(name):
         for entry in _all(stem):
-            for known in (entry.name, *entry.aliases):
-                known_whole, known_bare = _keys(known)
+            for known_whole, known_bare in map(_keys, names_of(entry)):
                 if whole == known_whole or ("/" not in name and bare == known_bare):
                     return entry
     return None
@@ -171,7 +186,7 @@ def find_model(name: str, *, field: str = "deployment.target") -> Architecture:
             known,
             field=field,
             remedy="`specworth catalog` lists all; for any other give its config.json (a file, a folder, or an object "
-            "with name and config)",
+            "with name and config), for a quantised copy the original's name with quantization",
         )
     return entry.architecture
 

@@ -28,15 +28,6 @@ def token_bytes(architecture: Architecture, *, kv_cache_dtype: str, tensor_paral
     return whole * rank_share(architecture, tensor_parallel_size=tensor_parallel_size)
 
 
-def mtp_token_bytes(architecture: Architecture, *, kv_cache_dtype: str, tensor_parallel_size: int) -> float:
-    """Bytes per token of the multi-token-prediction layers: each keeps what a growing layer of the target keeps."""
-    layers = architecture.kv_layers
-    if not layers or not architecture.mtp_layers:
-        return 0.0
-    one = token_bytes(architecture, kv_cache_dtype=kv_cache_dtype, tensor_parallel_size=tensor_parallel_size) / layers
-    return architecture.mtp_layers * one
-
-
 def sequence_bytes(
     architecture: Architecture, *, tokens: float, kv_cache_dtype: str, tensor_parallel_size: int, in_flight: int = 0
 ) -> float:
@@ -50,7 +41,7 @@ def sequence_bytes(
     total = 0.0
     for group in architecture.layers:
         total += group.count * group.state_bytes / tensor_parallel_size
-        if not group.kv_elements:
+        if not group.kv_elements or group.kind == "shared":  # the cache of another layer
             continue
         blocks = math.ceil(tokens / BLOCK_TOKENS)
         if group.window is not None:

@@ -16,7 +16,7 @@ from profiler.compatibility import batch_defaults, model_runner, parse_version, 
 from profiler.deployment import Deployment, Speculation
 from profiler.errors import DeploymentError
 from profiler.memory.activation import peak_activation_bytes
-from profiler.memory.cache import BLOCK_TOKENS, mtp_token_bytes, sequence_bytes, token_bytes
+from profiler.memory.cache import BLOCK_TOKENS, sequence_bytes, token_bytes
 from profiler.memory.graphs import capture_sizes, graph_bytes
 
 GIB = 2**30
@@ -48,7 +48,7 @@ class MemoryPlan:
     request_tokens: float  # prompt and answer of one request, as asked
 
     def preempts(self, running: int) -> bool:
-        """Whether that many sequences of `request_tokens` are more than the cache holds, so that some wait or restart."""
+        """Whether that many sequences of `request_tokens` are more than the cache holds: some wait or restart."""
         return running > self.concurrency
 
     def spare_kv_bytes(self, running: int) -> int:
@@ -75,9 +75,18 @@ def plan_memory(deployment: Deployment, speculation: Speculation | None, *, requ
     return plan
 
 
+def _drafter(deployment: Deployment, speculation: Speculation | None) -> Architecture | None:
+    """What is loaded beside the target: the draft, or for mtp without one the target's own module."""
+    if speculation is None:
+        return None
+    if speculation.draft is None and speculation.method == "mtp":
+        return deployment.target.mtp_head
+    return speculation.draft
+
+
 def _check_ranks(deployment: Deployment, speculation: Speculation | None) -> None:
     ranks = deployment.tensor_parallel_size
-    draft = speculation.draft if speculation else None
+    draft = _drafter(deployment, speculation)
     for model, field in ((deployment.target, "deployment"), (draft, "deployment.speculation.draft")):
         if model is not None and model.num_attention_heads % ranks:
             fitting = [n for n in range(1, _MOST_RANKS + 1) if model.num_attention_heads % n == 0]
@@ -113,7 +122,7 @@ def rank_weight_bytes(architecture: Architecture, *, tensor_parallel_size: int) 
 
 def _share_out(deployment: Deployment, speculation: Speculation | None, *, request_tokens: float) -> MemoryPlan:
     target, gpu, ranks = deployment.target, deployment.gpu, deployment.tensor_parallel_size
-    draft = speculation.draft if speculation else None
+    draft = _drafter(deployment, speculation)
     method = speculation.method if speculation else None
     drafted = speculation.num_speculative_tokens if speculation else 0
     version = parse_version(deployment.engine_version)
@@ -125,11 +134,7 @@ def _share_out(deployment: Deployment, speculation: Speculation | None, *, reque
     runner = model_runner(target, method, deployment.engine_version)
     requested = round(deployment.gpu_memory_utilization * gpu.memory_bytes)
     weights = rank_weight_bytes(target, tensor_parallel_size=ranks)
-    drafter_weights = 0
-    if draft is not None:
-        drafter_weights = rank_weight_bytes(draft, tensor_parallel_size=ranks)
-    elif method == "mtp":
-        drafter_weights = round(target.mtp_weight_bytes / ranks)
+    drafter_weights = 0 if draft is None else rank_weight_bytes(draft, tensor_parallel_size=ranks)
     activation = peak_activation_bytes(
         target,
         draft,
@@ -156,12 +161,8 @@ def _share_out(deployment: Deployment, speculation: Speculation | None, *, reque
     per_token = token_bytes(target, kv_cache_dtype=deployment.kv_cache_dtype, tensor_parallel_size=ranks)
     if draft is not None:
         per_token += token_bytes(draft, kv_cache_dtype=deployment.kv_cache_dtype, tensor_parallel_size=ranks)
-    elif method == "mtp":
-        per_token += mtp_token_bytes(target, kv_cache_dtype=deployment.kv_cache_dtype, tensor_parallel_size=ranks)
     # Drafted tokens take slots of their own before they are accepted (VllmConfig.num_lookahead_tokens).
-    one = _occupied_bytes(
-        deployment, speculation, tokens=request_tokens + (drafted if method not in (None, "ngram", "suffix") else 0)
-    )
+    one = _occupied_bytes(deployment, speculation, tokens=request_tokens + (drafted if draft is not None else 0))
     longest = _longest(deployment)
     whole = _needed_bytes(deployment, speculation, tokens=longest)
     per_sequence = math.ceil(longest / BLOCK_TOKENS) * BLOCK_TOKENS
@@ -187,17 +188,11 @@ def _occupied_bytes(
 ) -> float:
     """Bytes of one sequence on one rank, the drafter's layers included."""
     target, ranks, dtype = deployment.target, deployment.tensor_parallel_size, deployment.kv_cache_dtype
-    total = sequence_bytes(target, tokens=tokens, kv_cache_dtype=dtype, tensor_parallel_size=ranks, in_flight=in_flight)
-    if speculation is None:
-        return total
-    if speculation.draft is not None:
-        total += sequence_bytes(
-            speculation.draft, tokens=tokens, kv_cache_dtype=dtype, tensor_parallel_size=ranks, in_flight=in_flight
-        )
-    elif speculation.method == "mtp":
-        per_token = mtp_token_bytes(target, kv_cache_dtype=dtype, tensor_parallel_size=ranks)
-        total += math.ceil(tokens / BLOCK_TOKENS) * BLOCK_TOKENS * per_token
-    return total
+    draft = _drafter(deployment, speculation)
+    return sum(
+        sequence_bytes(model, tokens=tokens, kv_cache_dtype=dtype, tensor_parallel_size=ranks, in_flight=in_flight)
+        for model in ((target,) if draft is None else (target, draft))
+    )
 
 
 def _needed_bytes(deployment: Deployment, speculation: Speculation | None, *, tokens: float) -> float:
@@ -212,7 +207,8 @@ def _does_not_fit(
 ) -> DeploymentError:
     """The error that says what would do: more ranks, or a shorter max_model_len where some cache is left."""
     target, gpu, ranks = deployment.target, deployment.gpu, deployment.tensor_parallel_size
-    with_draft = f" with {speculation.draft.name}" if speculation is not None and speculation.draft is not None else ""
+    draft = _drafter(deployment, speculation)
+    with_draft = f" with {draft.name}" if draft is not None else ""
     enough = _enough_ranks(deployment, speculation, longest=longest)
     if enough is None:
         more = f"no number of these GPUs up to {_MOST_RANKS} does: take larger ones or a quantised model"
@@ -242,7 +238,7 @@ def _enough_ranks(deployment: Deployment, speculation: Speculation | None, *, lo
     ranks = deployment.tensor_parallel_size * 2
     while ranks <= _MOST_RANKS:
         wider = replace(deployment, tensor_parallel_size=ranks)
-        draft = speculation.draft if speculation is not None else None
+        draft = _drafter(deployment, speculation)
         divides = not any(m is not None and m.num_attention_heads % ranks for m in (deployment.target, draft))
         if divides:
             plan = _share_out(wider, speculation, request_tokens=1.0)

@@ -91,7 +91,7 @@ def from_error(error: SpecworthError) -> ProblemError:
     elif isinstance(error, PromptsError):
         kind, title = "no-prompts", "No prompts can be read"
     one = FieldError(
-        field=error.field or "",
+        field=error.field or ("prompts" if isinstance(error, PromptsError) else ""),
         expected=error.expected or error.what,
         got=error.got or "see detail",
         remedy=error.remedy,

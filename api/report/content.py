@@ -223,7 +223,8 @@ def _workload(answer: Recommendation, sample: PromptSample) -> Section:
     lines += [f"Skipped {count:,}: {reason}." for reason, count in sample.skipped.items()]
     lines += [f"Line {one.line}: {one.reason}." for one in sample.first_skipped]
     lines += [f"{note.rstrip('.')}." for note in dict.fromkeys((*sample.notes, *workload.notes))]
-    lines += [f"Not given, estimated: {what.rstrip('.')}." for what in workload.estimated]
+    if workload.estimated:
+        lines.append(f"Not given, so estimated: {'; '.join(what.rstrip('.') for what in workload.estimated)}.")
     return Section("What was read", Points(tuple(lines)))
 
 

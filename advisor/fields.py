@@ -7,11 +7,19 @@ bounded: beyond these bounds no server runs, so a larger number is a slip of the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 from rapidfuzz import fuzz, process
 
 
@@ -59,41 +67,50 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _whole_check(low: int, high: int) -> Callable[[object], object]:
-    def check(value: object) -> object:
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            what = f"expected a whole number from {low:,} to {high:,}, got {shown(value)}"
-            raise PydanticCustomError("whole_number", "{what}", {"what": what, "low": low, "high": high})
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """An annotation that admits numbers within bounds, and tells them in the schema."""
+
+    low: float
+    high: float
+    whole: bool
+    above: bool = False  # the lower bound itself is excluded
+
+    def check(self, value: object) -> object:
+        """The value as it is, or a refusal that says what was expected."""
+        number = isinstance(value, int if self.whole else (int, float)) and not isinstance(value, bool)
+        if not number or not self._within(value):
+            expected = f"a {'whole ' if self.whole else ''}number {'above' if self.above else 'from'} "
+            expected += f"{self._told(self.low)} to {self._told(self.high)}"
+            what = f"expected {expected}, got {shown(value)}"
+            raise PydanticCustomError("number", "{what}", {"what": what})
         return value
 
-    return check
+    def _within(self, value: object) -> bool:
+        assert isinstance(value, (int, float))
+        return self.low <= value <= self.high and not (self.above and value == self.low)  # false for nan
+
+    def _told(self, bound: float) -> str:
+        return f"{bound:,.0f}" if bound == int(bound) else f"{bound:g}"
+
+    def __get_pydantic_core_schema__(self, source: type, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        return core_schema.no_info_before_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, object]:
+        lower = "exclusiveMinimum" if self.above else "minimum"
+        return {**handler(schema), lower: self.low, "maximum": self.high}
 
 
-def _number_check(low: float, high: float, above: bool) -> Callable[[object], object]:
-    def check(value: object) -> object:
-        within = isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value <= high  # nan is not
-        if not within or (above and value == low):
-            what = f"expected a number {'above' if above else 'from'} {low:g} to {high:g}, got {shown(value)}"
-            raise PydanticCustomError("number", "{what}", {"what": what, "low": low, "high": high})
-        return value
-
-    return check
-
-
-def whole(low: int, high: int) -> BeforeValidator:
+def whole(low: int, high: int) -> Bounds:
     """An annotation that admits whole numbers from `low` to `high`."""
-    return BeforeValidator(_whole_check(low, high))
+    return Bounds(low, high, whole=True)
 
 
-def number(low: float, high: float, *, above: bool = False) -> BeforeValidator:
+def number(low: float, high: float, *, above: bool = False) -> Bounds:
     """An annotation that admits finite numbers from `low` (excluded where `above`) to `high`."""
-    return BeforeValidator(_number_check(low, high, above))
-
-
-def _flag_check(value: object) -> object:
-    if not isinstance(value, bool):
-        raise PydanticCustomError("flag", "{what}", {"what": f"expected true or false, got {shown(value)}"})
-    return value
+    return Bounds(low, high, whole=False, above=above)
 
 
 _VERSION = re.compile(r"v?\d+\.\d+(\.\d+)?([.+-]?[0-9A-Za-z.+-]+)?")
@@ -104,6 +121,12 @@ def _version_check(value: object) -> object:
         what = f"expected a vLLM version such as '0.26.0', got {shown(value)}"
         raise PydanticCustomError("engine_version", "{what}", {"what": what})
     return value.removeprefix("v")
+
+
+def _flag_check(value: object) -> object:
+    if not isinstance(value, bool):
+        raise PydanticCustomError("flag", "{what}", {"what": f"expected true or false, got {shown(value)}"})
+    return value
 
 
 EngineVersion = Annotated[str, BeforeValidator(_version_check)]

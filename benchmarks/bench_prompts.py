@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import resource
 import subprocess
 import sys
@@ -17,44 +18,12 @@ import tempfile
 import time
 from pathlib import Path
 
-WORDS = [
-    "the",
-    "a",
-    "of",
-    "and",
-    "to",
-    "in",
-    "water",
-    "market",
-    "number",
-    "function",
-    "return",
-    "table",
-    "select",
-    "river",
-    "engine",
-    "token",
-    "value",
-    "daily",
-    "report",
-    "window",
-    "summary",
-    "garden",
-    "compute",
-    "invoice",
-    "total",
-    "currency",
-    "depot",
-    "weight",
-    "median",
-    "lighthouse",
-    "umbrella",
-    "letter",
-    "statue",
-    "barley",
-    "oat",
-    "harbour",
-]
+WORDS = re.findall(
+    r"\w+",
+    "the a of and to in water market number function return table select river engine token value daily "
+    "report window summary garden compute invoice total currency depot weight median lighthouse "
+    "umbrella letter statue barley oat harbour",
+)
 
 
 def write_log(path: Path, megabytes: float) -> int:

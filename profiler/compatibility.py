@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from dataclasses import dataclass
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Literal
 
 import yaml
@@ -32,7 +32,7 @@ _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:\.?(?:a|b|rc|dev|post)\d+)*
 
 @functools.lru_cache(maxsize=1)
 def _facts() -> dict[str, Any]:
-    text = files("profiler").joinpath("compatibility.yaml").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("compatibility.yaml").read_text(encoding="utf-8")
     loaded: dict[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     return loaded
 

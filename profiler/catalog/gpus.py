@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Literal
 
 import yaml
@@ -42,7 +42,7 @@ class GpuEntry:
 
 @functools.lru_cache(maxsize=1)
 def _catalog() -> dict[str, Any]:
-    text = files("profiler.catalog").joinpath("gpus.yaml").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("gpus.yaml").read_text(encoding="utf-8")
     loaded: dict[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     return loaded
 
@@ -71,12 +71,22 @@ def _entry(fields: dict[str, Any]) -> GpuEntry:
     )
 
 
+_VENDORS = ("nvidia", "amd", "geforce", "instinct", "tesla")  # words that drivers put before a product's name
+
+
+def _key(name: str) -> str:
+    key = match_key(name)
+    for word in _VENDORS:
+        key = key.removeprefix(word)
+    return key
+
+
 @functools.lru_cache(maxsize=1)
 def _by_key() -> dict[str, Gpu]:
     found: dict[str, Gpu] = {}
     for entry in gpus():
         for name in (entry.gpu.name, *entry.aliases):
-            found[match_key(name)] = entry.gpu
+            found[_key(name)] = entry.gpu
     return found
 
 
@@ -85,11 +95,11 @@ def find_gpu(name: str, *, field: str = "deployment.gpu") -> Gpu:
 
     Raises UnknownNameError with the nearest known names, or with the variants of a name that could mean several.
     """
-    gpu = _by_key().get(match_key(name))
+    gpu = _by_key().get(_key(name))
     if gpu is not None:
         return gpu
     for ambiguous, variants in _catalog()["ambiguous"].items():
-        if match_key(ambiguous) == match_key(name) or match_key(f"NVIDIA {ambiguous}") == match_key(name):
+        if _key(ambiguous) == _key(name):
             raise UnknownNameError(
                 f"GPU {name!r} comes in several sizes",
                 expected="one of " + ", ".join(variants),

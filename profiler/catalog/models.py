@@ -17,7 +17,6 @@ import functools
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,11 +32,13 @@ _FAMILIES: dict[str, tuple[str, ...]] = {
     "gemma": ("gemma",),
     "glm": ("glm",),
     "gpt-oss": ("gptoss",),
-    "llama": ("llama", "vicuna"),
+    "llama2": ("llama2", "vicuna", "tinyllama"),
+    "llama3": ("llama3", "llama4"),
     "mimo": ("mimo",),
     "mistral": ("mistral", "ministral", "mixtral"),
     "phi": ("phi",),
-    "qwen": ("qwen", "qwq"),
+    "qwen2.5": ("qwen25", "qwq"),
+    "qwen3": ("qwen3",),
     "smollm": ("smollm",),
 }
 
@@ -85,7 +86,7 @@ class HeadEntry:
 
 @functools.cache
 def _family(stem: str) -> tuple[tuple[ModelEntry, ...], tuple[HeadEntry, ...]]:
-    text = files("profiler.catalog").joinpath("families", f"{stem}.yaml").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "families" / f"{stem}.yaml").read_text(encoding="utf-8")
     loaded = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     models = tuple(
         ModelEntry(

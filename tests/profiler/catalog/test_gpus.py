@@ -21,6 +21,7 @@ DENSE_BF16 = [
     ("RTX 4090", 128, 2.520, 512),
     ("RTX 5090", 170, 2.407, 512),
     ("RTX PRO 6000 Blackwell", 188, 2.617, 1024),
+    ("RTX PRO 6000 Blackwell Max-Q", 188, 2.280, 1024),
     ("T4", 40, 1.590, 1024),
     ("MI300X", 304, 2.100, 2048),
 ]
@@ -59,7 +60,7 @@ def test_measured_memory():
     assert find_gpu("H200").memory_bytes / 2**30 == pytest.approx(139.80, abs=0.005)
 
 
-@pytest.mark.parametrize("name", ["h200", "NVIDIA H200", "H200 SXM", " h200-sxm "])
+@pytest.mark.parametrize("name", ["h200", "NVIDIA H200", "H200 SXM", " h200-sxm ", "nvidia_h200"])
 def test_aliases(name):
     """Drivers' names, case and separators lead to the same accelerator."""
     assert find_gpu(name).name == "H200"

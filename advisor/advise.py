@@ -109,7 +109,7 @@ def advise(
             others if enabled else [best, *others], chosen=best, policy=policy, capacity=capacity, preflights=preflights
         ),
         workload=summarise(prompts, workload, traffic, load),
-        memory=describe_memory(capacity, chosen, concurrency=load.concurrency),
+        memory=describe_memory(capacity, chosen, deployment=deployment, concurrency=load.concurrency),
         reasons=outlook.reasons,
         warnings=[
             *preflight.warnings,

@@ -97,10 +97,13 @@ def inspect_load(
         )
 
 
-def describe_memory(capacity: Capacity, candidate: Candidate, *, concurrency: int) -> Memory:
+def describe_memory(capacity: Capacity, candidate: Candidate, *, deployment: Deployment, concurrency: int) -> Memory:
     """The plan of the answer, with the candidate and without."""
     without, plan = capacity.without, capacity.plans.get(candidate, capacity.without)
     return Memory(
+        gpu_memory_utilization=deployment.gpu_memory_utilization,
+        max_num_seqs=capacity.max_num_seqs,
+        max_model_len=deployment.max_model_len or deployment.target.max_position_embeddings,
         requested_bytes=plan.requested_bytes,
         target_bytes=plan.weight_bytes,
         drafter_bytes=plan.drafter_weight_bytes,

@@ -115,6 +115,11 @@ class WorkloadSummary(Told):
 class Memory(Told):
     """vLLM's memory on each GPU, with speculation and without, in bytes and tokens."""
 
+    gpu_memory_utilization: float = Field(
+        description="As given, else vLLM's default for the version; the next two, too"
+    )
+    max_num_seqs: int
+    max_model_len: int | None
     requested_bytes: int
     target_bytes: int
     drafter_bytes: int

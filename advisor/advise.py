@@ -79,11 +79,14 @@ def advise(
     chosen, preflight = best.case.candidate, preflights[best.case.candidate]
 
     # Does it pay, up to where, and why?
-    outlook = look_around(deployment, best, concurrency=load.concurrency, evidence=evidence, policy=policy)
+    cannot_run = preflight.blocked is not None
+    outlook = look_around(
+        deployment, best, concurrency=load.concurrency, evidence=evidence, policy=policy, blocked=cannot_run
+    )
     decision = decide(
-        probability=0.0 if preflight.blocked else best.probability(policy),
+        probability=0.0 if cannot_run else best.probability(policy),
         confidence=policy.confidence,
-        measured_here=bool(predictions.covered[best.row]) and not preflight.doubtful,
+        measured_here=cannot_run or (bool(predictions.covered[best.row]) and not preflight.doubtful),
         everywhere=not load.assumed or outlook.crossover.everywhere,
     )
     enabled = decision.verdict == "enable"

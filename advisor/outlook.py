@@ -7,6 +7,7 @@ row for each what-if.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,17 +34,25 @@ class Outlook:
 
 
 def look_around(
-    deployment: Deployment, best: Choice, *, concurrency: int, evidence: AcceptanceEvidence | None, policy: PolicySpec
+    deployment: Deployment,
+    best: Choice,
+    *,
+    concurrency: int,
+    evidence: AcceptanceEvidence | None,
+    policy: PolicySpec,
+    blocked: bool,
 ) -> Outlook:
-    """Predict the surroundings of the chosen case."""
+    """Predict the surroundings of the chosen case; one that is blocked pays nowhere."""
     case = best.case
     limit = min(case.limit, case.limit_without)
-    fine = fine_grid(limit=limit)
+    sizes = np.array([b for b in curve_grid(limit=limit, asked=concurrency) if b <= limit], dtype=np.int64)
+    fine = np.union1d(
+        fine_grid(limit=limit), sizes
+    )  # what the curve shows and what is asked, the ranges must agree with
     context = deployment.max_model_len or deployment.target.max_position_embeddings
     changes = list(what_ifs(case, concurrency=concurrency, context=context))
     named = len(case.candidate.ks) == 1
     ks = [k for k in (*case.candidate.ks, 0) if k <= LARGEST_K] if not named else [*range(case.k, -1, -1)]
-    sizes = np.array([b for b in curve_grid(limit=limit, asked=limit) if b <= limit], dtype=np.int64)
 
     cases: list[Case] = [case, *(replace(case, k=k) for k in ks), *(change.case for change in changes)]
     rows = np.concatenate(
@@ -59,7 +68,9 @@ def look_around(
     predictions = predict(deployment, cases, case=rows, concurrency=concurrencies, evidence=evidence)
     estimate = decided(predictions.speedups, policy.objective)
 
-    pays = estimate.value[: fine.size] >= policy.min_speedup  # just where the probability is at least 0.5
+    pays = estimate.value[: fine.size] >= (
+        math.inf if blocked else policy.min_speedup
+    )  # just where the probability is at least 0.5
     first = fine.size + len(ks) * sizes.size
     present = float(decided(best.predictions.speedups, policy.objective).value[best.row])
     most = float(decided(all_accepted(best.predictions, best.row), policy.objective).value[0])

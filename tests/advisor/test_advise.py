@@ -87,6 +87,9 @@ def check_shape(answer):
     assert (answer.crossover_concurrency is None) == (answer.crossover_reason == "none")
     if answer.enable_ranges:
         assert answer.crossover_concurrency == answer.enable_ranges[-1][1]
+    asked = answer.workload.concurrency
+    if asked <= min(answer.memory.max_num_seqs, answer.memory.concurrency):
+        assert (answer.verdict == "enable") == any(first <= asked <= last for first, last in answer.enable_ranges)
 
 
 @given(

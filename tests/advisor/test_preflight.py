@@ -38,7 +38,8 @@ def test_vocabularies_that_differ_block_an_older_engine():
         speculation=drafted(LLAMA_1B | {"vocab_size": 32000}), engine_version="0.20.0", policy={"min_speedup": 0.1}
     )
     assert "vocabularies_differ" in codes(answer)
-    assert (answer.verdict, answer.probability) == ("disable", 0.0)
+    assert (answer.verdict, answer.probability, answer.decisive) == ("disable", 0.0, True)
+    assert (answer.crossover_reason, answer.enable_ranges) == ("none", [])
 
 
 def test_a_head_of_another_target():

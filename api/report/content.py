@@ -125,7 +125,9 @@ def _spoken_objective(request: RecommendationRequest) -> str:
 def headline(answer: Recommendation, request: RecommendationRequest) -> str:
     """The verdict in one sentence."""
     speedup = answer.speedup.end_to_end if request.policy.objective == "end_to_end" else answer.speedup.tpot
-    load = f"at {answer.workload.concurrency:g} concurrent request{'s' if answer.workload.concurrency != 1 else ''}"
+    running = answer.workload.concurrency
+    spoken = f"{running:,.0f}" if running >= 10 or running == round(running) else f"{running:.1f}"
+    load = f"at {spoken} concurrent request{'s' if spoken != '1' else ''}"
     gain = f"{times(speedup.value)} {_spoken_objective(request)} {load}"
     doubt = "" if answer.decisive else " This is not decisive: measure before you rely on it."
     candidate = answer.candidate

@@ -143,7 +143,7 @@ def _chart(chart: Chart, width: int, *, plain: bool) -> RenderableType:
         line.no_wrap = True
         line.overflow = "crop"
         lines.append(line)
-    return Group(*lines, Text(f"{mark} no change. {chart.caption}"))
+    return Group(*lines, Text(f"{mark} marks 1.00x. {chart.caption}"))
 
 
 def _print_command(console: Console, command: Command) -> None:

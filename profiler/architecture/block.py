@@ -67,7 +67,7 @@ def _feed_forward(
     dense = dense_width(text, family, hidden, index)
     if dense is None and not experts and text.optional_integer("shared_width"):  # Granite 4 without routed experts
         dense = text.integer("shared_width")
-    if text.text("model_type") == "granitemoehybrid" and not text.layer_integer("experts", 0, least=0):
+    if text.text("model_type") == "granitemoehybrid" and not text.same_integer("experts", least=0):
         dense = text.optional_integer("shared_width") or dense
     if dense is None:
         unclear = "multiple_of" in text or "ffn_dim_multiplier" in text
@@ -89,8 +89,10 @@ def _norms(text: Fields, family: Family, plan: Plan) -> int:
         return 1 if text.flag("parallel_attn", True) else 2
     if family.special == "stablelm":
         return 1 if text.flag("use_parallel_residual", False) else 2
+    if family.special == "hyperclovax":
+        return 4 if text.flag("use_post_norm", False) else 2
     if family.special == "nas":
-        return (plan.kind not in ("none", "linear_map")) + (plan.feed_forward == "dense")
+        return (plan.kind not in ("none", "linear_map")) + (plan.feed_forward in ("dense", "default"))
     return family.layer_norms
 
 
@@ -105,7 +107,7 @@ def model_weights(
             "model.project_out", "projection", hidden, width
         )
     each = hidden * (2 if family.norm == "layer" else 1)
-    if family.norm != "none" and family.final_norm:
+    if family.norm != "none" and family.final_norm and text.flag("do_layer_norm_before", True):  # OPT-350m has none
         model.append(vector("model.norm", "norm", each))
     if family.embedding_norm:
         model.append(vector("model.embedding_norm", "norm", each))

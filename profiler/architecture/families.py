@@ -188,6 +188,10 @@ FAMILIES: Final[dict[str, Family]] = {
         norm="layer", layer_norms=1, gated=False, mlp_bias=True, head_bias=True, bias_keys=(), mlp_bias_keys=(),
         ffn_factor=4, window="none",
     ),
+    "codegen": Family(
+        norm="layer", layer_norms=1, gated=False, mlp_bias=True, head_bias=True, bias_keys=(), mlp_bias_keys=(),
+        ffn_factor=4, window="none",
+    ),
     "gpt_neox": Family(
         norm="layer", gated=False, qkv_bias=True, out_bias=True, mlp_bias=True, mlp_bias_keys=(), ffn_factor=4,
         window="none",
@@ -225,6 +229,13 @@ FAMILIES: Final[dict[str, Family]] = {
         qkv_bias=True, out_bias=True, sinks=True, expert_width_is_intermediate=True, special="gpt_oss", window=2,
     ),
     "helium": _LLAMA,
+    "mellum": Family(qk_norm="head"),
+    "granite_swa": Family(tied=True, sinks=True),
+    "granitemoe_swa": Family(sinks=True, expert_width_is_intermediate=True),
+    "hyperclovax": Family(special="hyperclovax"),
+    "aria_text": Family(expert_width_is_intermediate=True),
+    "jais2": Family(norm="layer", gated=False, qkv_bias=True, out_bias=True, mlp_bias=True),
+    "emu3_text_model": _LLAMA,
     "cwm": _LLAMA,
     "llava": _LLAMA,
 }  # fmt: skip
@@ -243,6 +254,8 @@ OTHER_NAMES: Final[dict[str, str]] = {
     "deepseek": "deepseek_v2", "kimi_k3": "kimi_linear", "decilm": "nemotron-nas",
     "gemma4_unified": "gemma4_unified_text",
     "granite_moe_hybrid": "granitemoehybrid", "BloomForCausalLM": "bloom", "internvl_chat": "qwen2", "Yi": "llama",
+    "phi3_v": "phi3", "qwen3_omni_moe_text": "qwen3_moe", "qwen2_5_omni_text": "qwen2", "minimax_text_01": "minimax",
+    "stablelm_epoch": "stablelm", "minimax_m1": "minimax",
 }  # fmt: skip
 
 

@@ -39,22 +39,22 @@ def read_experts(fields: Fields, family: Family) -> Experts | None:
     if moe is not None:
         merged = {**{k: v for k, v in fields.values.items() if k != "moe"}, **moe.values}
         return read_experts(Fields(merged, name=fields.name, path="moe."), family)
-    count = fields.layer_integer("experts", 0, least=0)
+    count = fields.same_integer("experts", least=0)
     if family.special == "gemma4" and not fields.flag("enable_moe_block", False):
         return None
     if not count or (family.special is None and not family.shared_gate and count == 1):
         return None
-    per_token = fields.layer_integer("experts_per_token", 0)
+    per_token = fields.same_integer("experts_per_token")
     if per_token is None:
         raise fields.missing("experts_per_token", "how many experts a token passes")
     if per_token > count:
         key = fields.find("experts_per_token")[0]
         raise fields.error("More experts a token than there are", key, f"at most {count}", per_token)
-    width = fields.layer_integer("expert_width", 0)
+    width = fields.same_integer("expert_width")
     if width is None and family.expert_width_is_intermediate:
-        width = fields.layer_integer("intermediate_size", 0)
+        width = fields.same_integer("intermediate_size")
     if width is None and (fields.text("model_type") or "").startswith(("hunyuan", "ernie")):
-        width = fields.layer_integer("intermediate_size", 0)
+        width = fields.same_integer("intermediate_size")
     if width is None:
         raise fields.missing("expert_width", "the width of one expert")
     latent = fields.optional_integer("moe_latent_size") or fields.optional_integer("routed_expert_hidden_size")
@@ -64,7 +64,7 @@ def read_experts(fields: Fields, family: Family) -> Experts | None:
 def _shared_width(fields: Fields, family: Family, width: int) -> int:
     if family.special == "llama4":  # one shared expert as wide as a routed one
         return width
-    number = fields.layer_integer("shared_experts", 0, least=0)
+    number = fields.same_integer("shared_experts", least=0)
     given = fields.optional_integer("shared_width", least=0)
     if given is not None:
         if fields.text("model_type") == "nemotron_h":  # width of one shared expert

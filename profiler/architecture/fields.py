@@ -7,7 +7,6 @@ or absurd numbers, NaN, and twin names that contradict each other. A null counts
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -19,12 +18,16 @@ NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "hidden_size": ("hidden_size", "n_embd", "n_embed", "d_model", "dim", "model_dim"),
     "num_hidden_layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_transformer_layers"),
     "num_attention_heads": ("num_attention_heads", "n_head", "n_heads", "num_heads"),
-    "num_key_value_heads": ("num_key_value_heads", "num_kv_heads", "n_kv_heads", "n_head_kv", "num_attention_groups"),
+    "num_key_value_heads": (
+        "num_key_value_heads", "num_kv_heads", "n_kv_heads", "n_head_kv", "num_attention_groups",
+        "num_key_value_heads_per_layer",
+    ),
     "head_dim": ("head_dim", "attention_head_dim", "kv_channels"),
     "intermediate_size": ("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "hidden_dim", "d_ff"),
     "vocab_size": ("vocab_size", "padded_vocab_size"),
     "max_position_embeddings": (
         "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length", "n_ctx",
+        "model_max_length",
     ),
     "tie_word_embeddings": ("tie_word_embeddings", "tied_embeddings"),
     "experts": (
@@ -33,7 +36,7 @@ NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "experts_per_token": (
         "num_experts_per_tok", "num_experts_per_token", "experts_per_token", "top_k_experts", "moe_topk", "moe_top_k",
-        "moe_k", "num_selects", "top_k",
+        "moe_k",
     ),
     "expert_width": (
         "moe_intermediate_size", "expert_intermediate_size", "moe_ffn_hidden_size", "expert_hidden_dim",
@@ -49,7 +52,9 @@ NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 }  # fmt: skip
 
 _MOST: Final = 10**9  # no dimension of a model is larger
-_SIZES: Final = frozenset({"hidden_size", "num_hidden_layers", "num_attention_heads"})  # twins must agree
+# Twins of these must agree; of others, they mean different things (seq_length beside max_position_embeddings).
+_SIZES: Final = frozenset({"hidden_size", "num_hidden_layers", "num_attention_heads", "experts", "experts_per_token"})
+_FLAGS: Final = ("tie_word_embeddings", "use_sliding_window", "attention_bias", "mlp_bias")
 
 
 class Fields:
@@ -91,6 +96,18 @@ class Fields:
         others = f" (also read as {', '.join(names[1:])})" if len(names) > 1 else ""
         return self.error(f"The config has no {names[0]}{others}", names[0], expected, "no such field")
 
+    def check(self) -> None:
+        """Refuse odd values in all fields that are known by name, also those that a family happens not to use."""
+        for key in NAMES:
+            if key == "tie_word_embeddings":
+                continue
+            name, value = self.find(key)
+            entries = value if isinstance(value, list | tuple) else [value]
+            for entry in entries:  # lists have one entry a layer
+                Fields({name: entry}, name=self.name, path=self.path).optional_integer(name, least=0)
+        for key in _FLAGS:
+            self.optional_flag(key)
+
     def integer(self, key: str, *, least: int = 1, most: int = _MOST) -> int:
         """A whole number that must be there."""
         value = self.optional_integer(key, least=least, most=most)
@@ -109,13 +126,13 @@ class Fields:
             raise self.error(f"{name} cannot be used", name, f"a whole number from {least} to {most}", value)
         return value
 
-    def number(self, key: str, default: float) -> float:
-        """A finite number."""
+    def number(self, key: str, default: float, *, most: float = 1000.0) -> float:
+        """A factor above 0."""
         name, value = self.find(key)
         if value is None:
             return default
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise self.error(f"{name} cannot be used", name, "a finite number", value)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
+            raise self.error(f"{name} cannot be used", name, f"a number above 0 and up to {most:g}", value)
         return float(value)
 
     def flag(self, key: str, default: bool) -> bool:
@@ -174,6 +191,15 @@ class Fields:
                 )
             value = value[index]
             return Fields({name: value}, name=self.name, path=self.path).optional_integer(name, least=least)
+        return self.optional_integer(key, least=least)
+
+    def same_integer(self, key: str, *, least: int = 1) -> int | None:
+        """A whole number, also where it is given as a list whose entries are all the same; None where absent."""
+        name, value = self.find(key)
+        if isinstance(value, list | tuple):
+            if not value or any(entry != value[0] for entry in value):
+                raise self.error(f"{name} differs between layers", name, "the same number for all layers", value)
+            return Fields({name: value[0]}, name=self.name, path=self.path).integer(name, least=least)
         return self.optional_integer(key, least=least)
 
     def part(self, key: str) -> Fields | None:

@@ -19,7 +19,7 @@ from profiler.architecture.context import max_positions
 from profiler.architecture.families import FAMILIES, Family, family_of
 from profiler.architecture.feedforward import Experts, dense_block
 from profiler.architecture.fields import Fields
-from profiler.architecture.layers import Plan, layer_count
+from profiler.architecture.layers import layer_plans
 from profiler.architecture.parts import Block, Weight, WeightGroup, matrix, vector
 from profiler.architecture.quantization import Quantization
 from profiler.architecture.quantization_config import read_quantization
@@ -39,6 +39,8 @@ _SMALLEST_TARGET: Final = 1024  # hidden size under which a one-layer model is s
 
 def head_kind(top: Fields) -> HeadKind | None:
     """The kind of drafter head that a config describes, None for a model of its own."""
+    if top.values.get("vision_config"):  # an image model may be called Eagle; no head has a tower
+        return None
     marks = [str(c) for c in top.items("architectures") or ()]
     marks += [top.text("speculators_model_type") or "", top.text("model_type") or ""]
     text = " ".join(marks).lower()
@@ -84,15 +86,17 @@ def _merged(top: Fields, key: str, inner: Fields) -> int | None:
 
 def _transformer_head(top: Fields, inner: Fields, kind: HeadKind, quantization: str | None) -> Architecture:
     notes: list[str] = []
+    inner.check()
     row, family = _family(inner)
-    hidden, vocabulary, layers = inner.integer("hidden_size"), inner.integer("vocab_size"), layer_count(inner)
+    hidden, vocabulary = inner.integer("hidden_size"), inner.integer("vocab_size")
+    plans = layer_plans(inner, family)
+    layers = len(plans)
     target_hidden = _merged(top, "target_hidden_size", inner) or hidden
     latent = family.mla and inner.optional_integer("kv_lora_rank") is not None
     wide = kind in ("eagle3", "peagle")
     base = None if latent else base_heads(inner, family, hidden)
     blocks: Counter[tuple[int, Block]] = Counter()
-    for index in range(layers):
-        plan = Plan("full")
+    for index, plan in enumerate(plans):
         mixer = (
             latent_block(inner, plan, hidden, index) if base is None
             else attention_block(inner, family, plan, base, hidden, inputs=2 * hidden if wide and index == 0 else None)
@@ -198,7 +202,7 @@ def _medusa(top: Fields, target: Architecture | None) -> Architecture:
     count_key = next(
         (key for key in ("medusa_num_heads", "num_heads", "num_medusa_heads") if key in top), "medusa_num_heads"
     )
-    heads = Fields(top.values, name=top.name).layer_integer(count_key, 0)
+    heads = top.same_integer(count_key)
     if heads is None:
         raise top.missing(count_key, "the number of heads")
     depth_key = next(
@@ -261,6 +265,8 @@ def mtp_module(
     if mixed or "hybrid_override_pattern" in text:  # Nemotron-H: attention and experts are layers of their own
         feed = next((b for (_, b) in blocks if any(w.role == "expert" for w in b.weights)), None)
         weights += feed.weights if feed is not None else ()
+    if stored is not None and stored.leaves_out("mtp.layers.0.mlp.up_proj"):
+        stored = None
     model = [*matrix("mtp.eh_proj", "projection", 2 * hidden, hidden), vector("mtp.norms", "norm", 3 * hidden)]
     one = {(0, Block(tuple(weights), layer.caches)): 1}
     groups = group_weights(model, one, stored, experts)

@@ -165,9 +165,9 @@ def _nas(fields: Fields, count: int) -> list[Plan]:
             width = "none"
         elif ffn.flag("replace_with_linear", False):
             width = "linear_map"
-        mult = ffn.number("ffn_mult", -1.0) if width == "dense" else None
-        if mult is not None and not 0 < mult < 100:
-            raise ffn.error("ffn_mult cannot be used", "ffn_mult", "a factor from 0 to 100", ffn.values.get("ffn_mult"))
+        if width == "dense" and "ffn_mult" not in ffn:
+            raise ffn.missing("ffn_mult", "the MLP's width over the hidden size")
+        mult = ffn.number("ffn_mult", 1.0) if width == "dense" else None
         window = attention.optional_integer("window_length")
         plans.append(Plan("sliding" if window and kind == "full" else kind, window, None, False, width, group, mult))
     return plans

@@ -83,6 +83,10 @@ class Quantization:
             return self.experts
         return None if self.experts_only else self.default
 
+    def leaves_out(self, path: str) -> bool:
+        """Whether the config excludes this module by name."""
+        return path in self.excluded or any(scheme is None and path in names for names, scheme in self.named)
+
     @property
     def compute_dtype(self) -> Literal["bf16", "fp8"]:
         """Rate of the main products: fp8 where the activations are cut too (int8 runs at the same rate)."""

@@ -8,6 +8,7 @@ loading.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -108,8 +109,8 @@ def _from_config(given: Fields) -> Quantization:
     if method in ("awq", "gptq", "auto-round", "auto_round"):
         return _grouped_integers(given, method)
     if method == "fp8":
-        block = given.integers("weight_block_size")
-        scheme = Scheme(8, block=block[0], activations=True) if block else FP8
+        block = _block(given, "weight_block_size")
+        scheme = Scheme(8, block=block, activations=True) if block else FP8
         return Quantization("fp8", scheme, excluded=_excluded(given))
     if method == "fbgemm_fp8":
         return Quantization(method, FP8_ROWS, excluded=_excluded(given))
@@ -165,6 +166,16 @@ def _group(given: Fields, key: str) -> int:
     return max(size, 0)
 
 
+def _block(given: Fields, key: str) -> int | None:
+    """Side of the square that shares a scale, None where scales are not by squares."""
+    sides = given.integers(key)
+    if sides is None:
+        return None
+    if len(sides) != 2 or min(sides) < 1:
+        raise given.error(f"{key} cannot be used", key, "two positive numbers", sides)
+    return math.isqrt(sides[0] * sides[1])
+
+
 def _weights_scheme(weights: Fields, activations: Fields | None) -> Scheme:
     """One entry of compressed-tensors' (or ModelOpt's) config_groups."""
     bits = weights.integer("num_bits", most=16)
@@ -172,9 +183,9 @@ def _weights_scheme(weights: Fields, activations: Fields | None) -> Scheme:
     group = weights.optional_integer("group_size", least=-1)
     narrow = activations is not None and (activations.optional_integer("num_bits") or 16) <= 8
     strategy = weights.text("strategy")
-    block = weights.integers("block_structure")
-    if strategy == "block" and block:
-        return Scheme(bits, block=block[0], activations=narrow)
+    block = _block(weights, "block_structure") if strategy == "block" else None
+    if block:
+        return Scheme(bits, block=block, activations=narrow)
     if group and group > 0:
         scale = 1 if kind == "float" and bits == 4 else 2  # fp4 carries 8-bit scales, integers 16-bit ones
         zero = bits if kind == "int" and not weights.flag("symmetric", True) else 0

@@ -57,6 +57,7 @@ def read_architecture(
         return read_head(top, quantization=quantization, target=target)
     text = _text_part(top)
     row, family = _family(top, text)
+    text.check()
     stored = read_quantization(top, text, argument=quantization, hf_quant_config=hf_quant_config)
     return assemble(top, text, row, family, stored)
 

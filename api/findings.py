@@ -63,6 +63,8 @@ def _field_error(error: Mapping[str, Any]) -> FieldError:
     """One of pydantic's findings in our form."""
     place = path_of(error["loc"])
     message = str(error["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
+    if error["type"] in ("model_type", "model_attributes_type", "dict_type"):
+        message = "an object"
     if error["type"] == "missing":
         return FieldError(field=place, expected="a value: this field is required", got="nothing")
     if error["type"] == "unknown_field":

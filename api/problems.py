@@ -93,7 +93,7 @@ def from_error(error: SpecworthError) -> ProblemError:
     one = FieldError(
         field=error.field or ("prompts" if isinstance(error, PromptsError) else ""),
         expected=error.expected or error.what,
-        got=error.got or "see detail",
+        got=error.got or error.what,
         remedy=error.remedy,
     )
     return ProblemError(422, kind, title, error.line(), [one])

@@ -11,8 +11,10 @@ from typing import TypeVar
 
 import anyio.to_thread
 from anyio import CapacityLimiter
+from pydantic import ValidationError
 
-from api.problems import ProblemError
+from api.problems import ProblemError, unexpected
+from profiler.errors import SpecworthError
 
 T = TypeVar("T")
 
@@ -25,7 +27,11 @@ class Worker:
         self._max_waiting = max_waiting
 
     async def run(self, function: Callable[[], T]) -> T:
-        """The function's result; its exceptions come through. Raises a 503 problem when too many wait already."""
+        """The function's result; errors that have a form of their own come through.
+
+        Raises a 503 problem when too many wait already, and a 500 one for what nobody foresaw: told here, it does not
+        cost the client its connection.
+        """
         waiting = self._limiter.statistics().tasks_waiting
         if waiting >= self._max_waiting:
             raise ProblemError(
@@ -35,4 +41,9 @@ class Worker:
                 f"{waiting} requests wait already; expected fewer than {self._max_waiting}; try again in a second",
                 headers={"Retry-After": "1"},
             )
-        return await anyio.to_thread.run_sync(function, limiter=self._limiter)
+        try:
+            return await anyio.to_thread.run_sync(function, limiter=self._limiter)
+        except (ProblemError, SpecworthError, ValidationError):
+            raise
+        except Exception as error:
+            raise unexpected(error) from None

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import concurrent.futures
+import copy
 import json
 import re
 import socket
+from collections.abc import Iterator
+from random import Random
 
 import httpx
 import pytest
 
+from api.examples import REQUEST_EXAMPLES
 from api.settings import Settings
 
 JSON = {"content-type": "application/json"}
@@ -172,7 +176,9 @@ def test_required_fields_are_named(client):
     assert one_error(told, "deployment.target")["got"] == "nothing"
 
 
-@pytest.mark.parametrize("prompts", [[], [""], [None, 3, {}], [{"messages": []}]])
+@pytest.mark.parametrize(
+    "prompts", [[], [""], [None, 3, {}], [{"messages": []}], [{"messages": [{"role": {}, "content": "a"}]}]]
+)
 def test_no_readable_prompt_is_an_error_that_says_so(client, body, prompts):
     """Nothing to read is no verdict."""
     body["prompts"] = prompts
@@ -383,3 +389,34 @@ def test_more_waiting_than_allowed_is_503_with_retry_after(body, serve):
     assert {answer.status_code for answer in answers} == {200, 503}
     assert problem(refused[0], 503)["title"] == "The service is busy"
     assert refused[0].headers["retry-after"] == "1"
+
+
+ODD_VALUES: list[object] = [
+    None, True, 0, -1, 3.5, 1e300, 2**70, "", "x" * 5000, "\u0000", "../../etc/passwd", [], [[]], {}, {"name": "H200"},
+    {"content": None}, {"messages": [{}]}, {"messages": [{"role": "user", "content": [{"type": "text", "text": 5}]}]},
+    {"prompt": [1, 2, 3]}, {"prompt": "x", "temperature": "hot", "max_tokens": -1},
+]  # fmt: skip
+
+
+def places(node: object, path: tuple = ()) -> Iterator[tuple]:
+    """The path of everything inside a JSON value."""
+    children = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    for key, child in children:
+        yield (*path, key)
+        yield from places(child, (*path, key))
+
+
+@pytest.mark.parametrize("name", REQUEST_EXAMPLES)
+def test_no_change_of_a_valid_request_makes_the_service_fail(client, name):
+    """Whatever stands anywhere in a request, the answer is a verdict or a problem, and never a 500."""
+    random = Random(name)
+    example = REQUEST_EXAMPLES[name]["value"]
+    for path in places(example):
+        changed = copy.deepcopy(example)
+        at = changed
+        for step in path[:-1]:
+            at = at[step]
+        at[path[-1]] = random.choice(ODD_VALUES)
+        answer = client.post(PATH, json=changed)
+        if answer.status_code != 200:
+            assert problem(answer, 422)["errors"], changed

@@ -65,9 +65,8 @@ def _feed_forward(
         width = 256 * -(-int(2 * plan.ffn_mult * hidden / 3) // 256)
         return dense_block(text, family, hidden, width)
     dense = dense_width(text, family, hidden, index)
-    if dense is None and not experts and text.optional_integer("shared_width"):  # Granite 4 without routed experts
-        dense = text.integer("shared_width")
     if text.text("model_type") == "granitemoehybrid" and not text.same_integer("experts", least=0):
+        # Granite 4 without routed experts: what would be the shared expert is the MLP.
         dense = text.optional_integer("shared_width") or dense
     if dense is None:
         unclear = "multiple_of" in text or "ffn_dim_multiplier" in text

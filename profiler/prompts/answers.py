@@ -36,9 +36,11 @@ _NESTED = frozenset(_NESTED_COUNTS)
 def answer_text(value: Json) -> str | None:
     """The text of an answer in any of the usual forms; None where there is none."""
     try:
-        value = decode_nested(value) if isinstance(value, str) and value[:1] in '[{"' else value
         if isinstance(value, str):
-            return value or None
+            inner = decode_nested(value) if value[:1] in '[{"' else value
+            if isinstance(inner, str) or not _is_answer(inner):
+                return value or None  # an answer may itself be JSON
+            value = inner
         if isinstance(value, list):
             if value and all(isinstance(item, str) for item in value):
                 return value[0] or None
@@ -60,6 +62,15 @@ def answer_text(value: Json) -> str | None:
         return turns[0].text or None if turns else read_content(value, Remarks())[0] or None
     except (NoPrompt, TypeError, AttributeError, IndexError):
         return None
+
+
+def _is_answer(value: Json) -> bool:
+    """Whether decoded JSON is an API's answer or a message, not the text that a model wrote."""
+    if isinstance(value, list):
+        return bool(value) and all(isinstance(item, Mapping) and "role" in item and "content" in item for item in value)
+    return isinstance(value, Mapping) and (
+        "choices" in value or "candidates" in value or {"role", "content"} <= set(value)
+    )
 
 
 def token_counts(record: Mapping[str, Any]) -> tuple[int | None, int | None]:

@@ -7,11 +7,9 @@ files named .txt. The name decides only where the text leaves it open.
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import orjson
 
@@ -19,7 +17,6 @@ from profiler.errors import PromptsError
 from profiler.prompts.account import NoPrompt, Remarks
 from profiler.prompts.encoding import MAX_LINE_BYTES, TOO_LONG, Lines
 from profiler.prompts.json_text import JsonStream, Record, parse_line
-from profiler.prompts.sample import Json
 from profiler.prompts.server_log import is_server_log
 from profiler.prompts.source import EXPECTED, Source
 from profiler.prompts.tables import (
@@ -30,23 +27,15 @@ from profiler.prompts.tables import (
     likeliest_delimiter,
     missing_column,
 )
+from profiler.prompts.unpacking import unpacked
 
 CONTAINERS = ("jsonl", "json", "csv", "tsv", "parquet", "text", "log")
 JSON_SUFFIXES = (".json", ".jsonl", ".ndjson", ".jsonlines")
 BLANK_LINES = "blank lines ignored"
-MOST_TURNS = 2000  # of one conversation that is an array by itself; a longer array holds single messages
 ONE_A_LINE = "plain text is read as one prompt a line"
 SONNET_POOL = (
     "blank lines part the text into stanzas: if this is a pool of lines for vLLM's sonnet data set, "
     "it has no prompts of its own"
-)
-# Keys under which exports keep their list of records.
-LIST_KEYS = ("data", "rows", "prompts", "requests", "records", "items", "examples", "samples", "conversations",
-             "entries", "results", "observations", "traces", "runs", "instances", "questions", "train", "test",
-             "dataset", "inputs")  # fmt: skip
-# What marks an object with a list under such a key as one record all the same.
-RECORD_KEYS = frozenset(
-    {"messages", "prompt", "model", "role", "instruction", "question", "custom_id", "session_id", "id"}
 )
 
 
@@ -158,11 +147,23 @@ def _json_packing(head: str, is_whole: bool) -> Container | None:
         if is_whole and lines[0][0] == "{" and not whole and not _looks_like_json(lines[0]):
             return None
         return JSON_VALUES
+    if lines[0][0] == "[" and _is_list_of_records(lines[0]):
+        return JSON_VALUES
     # In a pretty printed file single lines may be JSON ("[],"), but not the first one.
     first_is_value = _is_json(lines[0]) and lines[0] not in ("[]", "{}")
     if first_is_value or (len(whole) >= 0.5 * len(lines) and lines[0] not in ("[", "{")):
         return JSON_LINES
     return JSON_VALUES if _looks_like_json("".join(lines[:20])) else None
+
+
+def _is_list_of_records(line: str) -> bool:
+    """Whether a line is an array of requests, not one request's messages or texts."""
+    try:
+        value = orjson.loads(line)
+    except (orjson.JSONDecodeError, UnicodeEncodeError):
+        return False
+    first = value[0] if isinstance(value, list) and value else None
+    return isinstance(first, dict) and not {"role", "from", "author"} & first.keys()
 
 
 def _looks_like_json(text: str) -> bool:
@@ -178,7 +179,7 @@ def records(container: Container, lines: Lines, remarks: Remarks) -> Iterator[Re
     if container.slug == "jsonl":
         return json_lines(lines, remarks)
     if container.slug == "json":
-        return _unpacked(JsonStream(lines.pieces(), remarks).values(), remarks)
+        return unpacked(JsonStream(lines.pieces(), remarks).values(), remarks)
     if container.slug == "csv":
         return csv_records(lines.texts(), container.delimiter, remarks)
     if container.slug == "log":
@@ -223,97 +224,3 @@ def _log_lines(lines: Lines) -> Iterator[Record]:
     for text in lines.texts():
         if text.strip():
             yield lines.number, {"_vllm_log": text}
-
-
-def _unpacked(values: Iterator[Record], remarks: Remarks) -> Iterator[Record]:
-    """Values with dictionaries of columns and lists under a key taken apart, and one conversation put together."""
-    first = next(values, None)
-    if first is None:
-        return
-    if is_message(first[1]):
-        rest = list(itertools.islice(values, MOST_TURNS))
-        if all(is_message(value) for _, value in rest) and any(value["role"] == "assistant" for _, value in rest):
-            remarks.line = 0
-            remarks.add("the array of messages is read as one conversation")
-            yield first[0], [first[1], *(value for _, value in rest)]
-            return
-        values = itertools.chain(rest, values)
-    for line, value in itertools.chain([first], values):
-        if type(value) is dict:
-            table = columns_of(value)
-            if table is not None:
-                yield from table
-                continue
-            key = list_key_of(value)
-            if key is not None:
-                remarks.line = 0
-                remarks.add(f"the records are those under the key {key!r}")
-                remarks.unit = "record"
-                yield from enumerate(value[key], start=1)
-                continue
-        yield line, value
-
-
-def is_message(value: object) -> bool:
-    """Whether this is one chat message and nothing else."""
-    return isinstance(value, dict) and "role" in value and "content" in value and "id" not in value and len(value) <= 4
-
-
-def list_key_of(value: dict[str, Any]) -> str | None:
-    """The key under which an object keeps its list of records; None where it is itself a record."""
-    if not RECORD_KEYS.isdisjoint(value):
-        return None
-    for key in LIST_KEYS:
-        inner = value.get(key)
-        if isinstance(inner, list) and inner and isinstance(inner[0], dict | list | str):
-            if (
-                key in ("conversations", "items")
-                and isinstance(inner[0], dict)
-                and ("value" in inner[0] or "role" in inner[0])
-            ):
-                return None
-            if key == "inputs" and isinstance(inner[0], str):
-                return None
-            return key
-    return None
-
-
-def columns_of(value: dict[str, Any]) -> list[Record] | None:
-    """The rows of a dictionary of columns ({"prompt": [...], "max_tokens": [...]}); None where it is no such thing.
-
-    pandas writes columns as lists (orient="list") or as objects by row label (its default).
-    """
-    columns = {key: _column(cells) for key, cells in value.items()}
-    if len(columns) == 0 or any(cells is None for cells in columns.values()):
-        return None
-    lengths = {len(cells) for cells in columns.values() if cells is not None}
-    if len(lengths) != 1 or lengths == {0}:
-        return None
-    prompt_key = next(
-        (key for key in ("prompt", "text", "question", "instruction", "input", "query", "messages") if key in columns),
-        None,
-    )
-    if prompt_key is None:
-        return None
-    first = next((cell for cell in columns[prompt_key] or [] if cell is not None), None)
-    if isinstance(first, int | float) or (prompt_key == "messages" and isinstance(first, dict)):
-        return None  # token ids; one request's messages
-    if (
-        len(columns) == 1
-        and prompt_key != "prompt"
-        and isinstance(value[prompt_key], list)
-        and not isinstance(first, str)
-    ):
-        return None
-    return [
-        (row + 1, {key: cells[row] for key, cells in columns.items() if cells is not None})
-        for row in range(lengths.pop())
-    ]
-
-
-def _column(cells: Json) -> list[Any] | None:
-    if isinstance(cells, list):
-        return cells
-    if isinstance(cells, dict) and cells and all(key.isdigit() for key in cells):
-        return list(cells.values())
-    return None

@@ -107,7 +107,7 @@ def langfuse(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
 def litellm(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
     """A spend log or a StandardLoggingPayload; the prompt may be redacted and stand in the proxied request instead."""
     refuse_other_endpoint(record.get("call_type"))
-    output = answer_text(record.get("response"))
+    output = answer_text(decode_nested(record.get("response")))
     settings = {**known_counts(record), **read_settings(record, remarks)}
     failure: NoPrompt | None = None
     request = decode_nested(record.get("proxy_server_request"))
@@ -136,7 +136,7 @@ def helicone(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
             if key in request:
                 request = decode_nested(request[key])
                 break
-    response = record.get("response_body", record.get("responseBody", record.get("response")))
+    response = decode_nested(record.get("response_body", record.get("responseBody", record.get("response"))))
     given, answered = token_counts(record)
     counts = {k: v for k, v in (("input_tokens", given), ("output_tokens", answered)) if v}
     if isinstance(request, str) and request.strip():

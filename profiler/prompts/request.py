@@ -112,7 +112,7 @@ def read_value(
         if not items:
             raise NoPrompt("no turns", field=place)
         first = items[0]
-        if isinstance(first, int) and not isinstance(first, bool):
+        if isinstance(first, int) and not isinstance(first, bool) and place != "messages":
             raise token_ids(items, settings)
         if isinstance(first, list | tuple):  # a batch of token ids, or turns of messages
             if first and isinstance(first[0], int):

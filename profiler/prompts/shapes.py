@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from profiler.prompts import dataset_shapes, export_shapes, trace_shapes
+from profiler.prompts import body_shapes, dataset_shapes, export_shapes, trace_shapes
 from profiler.prompts.account import NoPrompt, Remarks
 from profiler.prompts.messages import kind_of
 from profiler.prompts.request import decode_nested, read_body, read_value
@@ -111,16 +111,16 @@ SHAPES: tuple[Shape, ...] = (
     Shape("oasst", "OpenAssistant messages", having("message_id", "parent_id", "text"), dataset_shapes.oasst),
     Shape("anthropic", "Anthropic messages bodies",
           having("messages", "system|anthropic_version|stop_sequences|thinking|max_tokens_to_sample"),
-          dataset_shapes.body),
+          body_shapes.body),
     Shape("responses", "OpenAI Responses bodies",
           lambda keys: "input" in keys and not keys.isdisjoint(
-              {"instructions", "max_output_tokens", "previous_response_id", "reasoning"}), dataset_shapes.body),
-    Shape("gemini", "Gemini bodies", having("contents"), dataset_shapes.body),
-    Shape("chat", "chat messages (OpenAI form)", having("messages"), dataset_shapes.chat),
-    Shape("token-ids", "token ids", having("prompt_token_ids|input_ids|token_ids|tokens"), dataset_shapes.ids),
-    Shape("completion", "prompts", having("prompt|prompts"), dataset_shapes.completion),
-    Shape("tgi", "TGI bodies", having("inputs"), dataset_shapes.body),
-    Shape("genai-perf", "Triton text_input bodies", having("text_input"), dataset_shapes.field("text_input",
+              {"instructions", "max_output_tokens", "previous_response_id", "reasoning"}), body_shapes.body),
+    Shape("gemini", "Gemini bodies", having("contents"), body_shapes.body),
+    Shape("chat", "chat messages (OpenAI form)", having("messages"), body_shapes.chat),
+    Shape("token-ids", "token ids", having("prompt_token_ids|input_ids|token_ids|tokens"), body_shapes.ids),
+    Shape("completion", "prompts", having("prompt|prompts"), body_shapes.completion),
+    Shape("tgi", "TGI bodies", having("inputs"), body_shapes.body),
+    Shape("genai-perf", "Triton text_input bodies", having("text_input"), body_shapes.field("text_input",
               "text_output")),
     Shape("question", "questions", having("question|query|problem|user_prompt|user_input|user|goal"),
           dataset_shapes.question),

@@ -19,7 +19,7 @@ from profiler.errors import InputError
 
 # Relative error of one text's estimate over the four tokenizers, on the held-out half of the texts of
 # benchmarks/measure_token_estimate.py. The sum over all texts is off by 1 % on average, by -15 to +21 % for each
-# tokenizer (they differ that much in scripts other than Latin). A small vocabulary made for English (SmolLM2's 49,152) is
+# tokenizer (they differ that much in scripts other than Latin). A small vocabulary for English (SmolLM2's 49,152) is
 # outside: median error 0.24, always too few tokens outside of English.
 MEDIAN_ERROR, P90_ERROR = 0.10, 0.42  # all kinds of text
 ENGLISH_AND_CODE_MEDIAN_ERROR, ENGLISH_AND_CODE_P90_ERROR = 0.05, 0.16  # English, code, JSON, tables of numbers

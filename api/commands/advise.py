@@ -32,7 +32,10 @@ _READING, _TRAFFIC, _POLICY, _OUTPUT = "Reading the file", "Traffic", "Policy", 
 def advise(
     file: Annotated[
         str,
-        typer.Argument(metavar="FILE", help="Prompts: JSON lines, JSON, CSV, Parquet or text; - for standard input."),
+        typer.Argument(
+            metavar="FILE",
+            help="Prompts: JSON lines, JSON, CSV, Parquet or text, also gzip or zstd; - for standard input.",
+        ),
     ],
     target: Target,
     gpu: GpuName,
@@ -69,7 +72,10 @@ def advise(
     engine_version: EngineVersion = None,
     enable_prefix_caching: Annotated[bool, typer.Option(help="As vLLM serves.")] = True,
     enforce_eager: EnforceEager = False,
-    format: Annotated[str | None, typer.Option(help="Format of FILE, where it is not recognised by itself.")] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(help="Read FILE as jsonl, csv, text, chat, openai-batch, sharegpt, ...; a wrong name lists all."),
+    ] = None,
     column: Annotated[str | None, typer.Option(help="Column of a CSV or Parquet file that holds the prompts.")] = None,
     tokenizer: Annotated[
         Path | None, typer.Option(help="The target's tokenizer.json; without it tokens are estimated.")
@@ -98,6 +104,8 @@ def advise(
       zcat log.gz | specworth advise - --target Qwen/Qwen3-8B --gpu H200 --method eagle3 -k 3
         --evidence counts.json --json
 
+    FILE may hold texts, OpenAI chat or batch bodies, objects with messages or prompt, ShareGPT and other data sets,
+    exports of LiteLLM, Langfuse, Helicone and the like; what was recognised, and what was skipped and why, is told.
     What is not given is estimated from the prompts, or vLLM's default, and the answer says so.
     """
     options = dict(locals())

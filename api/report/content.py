@@ -206,6 +206,13 @@ def _alternatives(answer: Recommendation) -> Section:
     return Section("Alternatives", Table(("", "end to end", "interval", "AL", "drafter GiB"), rows))
 
 
+def _sentence(text: str) -> str:
+    """With a capital (names of models and fields keep theirs) and a full stop."""
+    first = text.split(" ", 1)[0]
+    opening = text[:1].upper() if first.isalpha() else text[:1]
+    return f"{opening}{text[1:].rstrip('.')}."
+
+
 def _shares(shares: dict[str, float]) -> str:
     listed = sorted(((share, name) for name, share in shares.items() if share >= _LEAST_SHARE), reverse=True)
     return ", ".join(f"{name.replace('_', ' ')} {share:.0%}" for share, name in listed)
@@ -224,7 +231,7 @@ def _workload(answer: Recommendation, sample: PromptSample) -> Section:
     ]
     lines += [f"Skipped {count:,}: {reason}." for reason, count in sample.skipped.items()]
     lines += [f"Line {one.line}: {one.reason}." for one in sample.first_skipped]
-    lines += [f"{note.rstrip('.')}." for note in dict.fromkeys((*sample.notes, *workload.notes))]
+    lines += [_sentence(note) for note in dict.fromkeys((*sample.notes, *workload.notes))]
     if workload.estimated:
         lines.append(f"Not given, so estimated: {'; '.join(what.rstrip('.') for what in workload.estimated)}.")
     return Section("What was read", Points(tuple(lines)))
@@ -248,9 +255,11 @@ def build_report(answer: Recommendation, request: RecommendationRequest, sample:
     if answer.curve:
         sections.append(_chart(answer, request))
     if answer.reasons:
-        sections.append(Section("Why, largest effect first", Points(tuple(reason.text for reason in answer.reasons))))
+        sections.append(
+            Section("Why, largest effect first", Points(tuple(_sentence(reason.text) for reason in answer.reasons)))
+        )
     if answer.warnings:
-        told = tuple(f"{warning.text.rstrip('.')}. [{warning.code}]" for warning in answer.warnings)
+        told = tuple(f"{_sentence(warning.text)} [{warning.code}]" for warning in answer.warnings)
         sections.append(Section("Before you act on it", Points(told)))
     if answer.alternatives:
         sections.append(_alternatives(answer))

@@ -118,13 +118,13 @@ def test_json_is_the_http_answer_but_for_its_id(specworth, client, tmp_path):
     assert by_command == by_http
 
 
-def test_a_folder_with_a_config_is_a_target_and_keeps_its_path(specworth, prompts, tmp_path, llama_config):
+def test_a_folder_with_a_config_is_a_target_and_keeps_its_path(in_process, prompts, tmp_path, llama_config):
     """What vLLM would serve is named as the user named it."""
     (tmp_path / "ours").mkdir()
     (tmp_path / "ours" / "config.json").write_text(json.dumps(llama_config), encoding="utf-8")
     common = (*GPU, "--method", "ngram", "-k", "4", "--concurrency", "2", "--json", "--max-model-len", "8192")
     for named in ("./ours", "ours", "ours/config.json", tmp_path / "ours"):
-        result = specworth("advise", prompts, "--target", named, *common)
+        result = in_process("advise", prompts, "--target", named, *common)
         assert result.returncode == 0, result.stderr
         answer = json.loads(result.stdout)
         served = str(named).removesuffix("/config.json")
@@ -132,19 +132,19 @@ def test_a_folder_with_a_config_is_a_target_and_keeps_its_path(specworth, prompt
         assert answer["memory"]["target_bytes"] > 16e9
 
 
-def test_a_gpu_can_be_given_by_its_figures(specworth, prompts):
+def test_a_gpu_can_be_given_by_its_figures(in_process, prompts):
     """For an accelerator that the catalog lacks."""
     figures = '{"name": "ours", "memory_gib": 48, "bandwidth_gb_per_s": 1200, "bf16_tflops": 300}'
-    result = specworth("advise", prompts, *TARGET, "--gpu", figures, "--max-model-len", "8192", "--json")
+    result = in_process("advise", prompts, *TARGET, "--gpu", figures, "--max-model-len", "8192", "--json")
     assert result.returncode == 0, result.stderr
 
 
-def test_evidence_comes_from_a_file_or_stands_on_the_line(specworth, prompts, tmp_path):
+def test_evidence_comes_from_a_file_or_stands_on_the_line(in_process, prompts, tmp_path):
     """Counts of a run decide the acceptance length: AL 1 + 931 / 412."""
     counts = '{"drafts": 412, "accepted_tokens": 931, "drafted_tokens": 1236, "decode_tokens": 1343}'
     (tmp_path / "counts.json").write_text(counts, encoding="utf-8")
     for given in (counts, "counts.json"):
-        result = specworth(
+        result = in_process(
             "advise", prompts, *TARGET, *GPU, "--method", "ngram", "-k", "3", "--evidence", given, "--json"
         )
         assert result.returncode == 0, result.stderr
@@ -159,6 +159,36 @@ def test_prompts_come_from_standard_input(specworth, prompts):
     result = specworth("advise", "-", *TARGET, *GPU, "--json", stdin=text)
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout)["workload"]["prompts"] == 3
+
+
+def test_a_prompt_of_a_million_characters_is_read(in_process, tmp_path):
+    """It is long, not wrong: the answer counts its tokens."""
+    (tmp_path / "long.txt").write_text("lorem ipsum " * 85_000, encoding="utf-8")
+    result = in_process("advise", "long.txt", *TARGET, *GPU, "--concurrency", "1", "--json")
+    if result.returncode == 0:
+        assert json.loads(result.stdout)["workload"]["input_tokens"] > 100_000
+    else:
+        assert "token" in refused(result)
+
+
+def test_concurrency_beyond_the_kv_cache_is_warned_of(in_process, prompts):
+    """The answer holds for what can run, and says so."""
+    result = in_process("advise", prompts, *TARGET, *GPU, "--concurrency", "60000", "--json")
+    assert result.returncode == 0, result.stderr
+    codes = [warning["code"] for warning in json.loads(result.stdout)["warnings"]]
+    assert "concurrency_beyond_capacity" in codes
+
+
+def test_a_draft_that_is_larger_than_its_target_is_refused(in_process, prompts):
+    """Most likely the two were swapped."""
+    line = refused(
+        in_process(
+            "advise", prompts, "--target", "meta-llama/Llama-3.2-1B-Instruct", *GPU,
+            "--draft", "meta-llama/Llama-3.1-8B-Instruct",
+        )
+    )  # fmt: skip
+    assert line.startswith("specworth: --draft: ")
+    assert "not smaller than its target" in line
 
 
 def test_output_is_a_markdown_report_beside_the_answer(specworth, prompts, tmp_path):
@@ -181,20 +211,20 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work(specworth, 
     assert "--output" in line
 
 
-def test_exit_codes_tell_the_verdict_only_when_asked(specworth, prompts):
+def test_exit_codes_tell_the_verdict_only_when_asked(in_process, prompts):
     """0 for any verdict; with --exit-code 10 for disable and 11 for not decisive."""
     never = ("--method", "ngram", "-k", "4", "--evidence", '{"drafts": 0, "accepted_tokens": 0, "decode_tokens": 2000}')
     common = ("advise", prompts, *TARGET, *GPU, "--concurrency", "16", "--json", *never)
-    plain, coded = specworth(*common), specworth(*common, "--exit-code")
+    plain, coded = in_process(*common), in_process(*common, "--exit-code")
     answer = json.loads(plain.stdout)
     assert answer["verdict"] == "disable"
     assert plain.returncode == 0
     assert coded.returncode == (10 if answer["decisive"] else 11)
 
 
-def test_memory_shows_the_plan_with_and_without_a_drafter(specworth):
+def test_memory_shows_the_plan_with_and_without_a_drafter(in_process):
     """The logged case of an H200 with Qwen3-4B and a 0.6B drafter: about 471,360 tokens of KV cache."""
-    result = specworth(
+    result = in_process(
         "memory", "-t", "Qwen/Qwen3-4B", "--draft", "Qwen/Qwen3-0.6B", "-k", "4", *GPU,
         "--max-model-len", "4096", "--max-num-batched-tokens", "8192", "--json",
     )  # fmt: skip
@@ -203,21 +233,21 @@ def test_memory_shows_the_plan_with_and_without_a_drafter(specworth):
     assert len(plans) == 2
     assert plans[0]["drafter_weight_bytes"] == 0 < plans[1]["drafter_weight_bytes"]
     assert abs(plans[1]["kv_tokens"] / 471_360 - 1) < 0.02
-    shown = specworth("memory", "-t", "Qwen/Qwen3-4B", "--draft", "Qwen/Qwen3-0.6B", *GPU, "--max-model-len", "4096")
+    shown = in_process("memory", "-t", "Qwen/Qwen3-4B", "--draft", "Qwen/Qwen3-0.6B", *GPU, "--max-model-len", "4096")
     assert "draft model Qwen3-0.6B" in shown.stdout
     assert "KV cache, tokens" in shown.stdout
 
 
-def test_memory_of_a_target_that_does_not_fit_says_how_many_gpus_would_do(specworth):
+def test_memory_of_a_target_that_does_not_fit_says_how_many_gpus_would_do(in_process):
     """70B on one L4."""
-    line = refused(specworth("memory", "-t", "meta-llama/Llama-3.3-70B-Instruct", "-g", "L4"))
+    line = refused(in_process("memory", "-t", "meta-llama/Llama-3.3-70B-Instruct", "-g", "L4"))
     assert "of these GPUs" in line
 
 
-def test_catalog_lists_and_searches(specworth):
+def test_catalog_lists_and_searches(in_process):
     """Both catalogs; --json is the HTTP service's answer."""
-    assert "meta-llama/Llama-3.1-8B-Instruct" in specworth("catalog", "models", "--search", "llama").stdout
-    gpus = json.loads(specworth("catalog", "gpus", "-s", "h200", "--json").stdout)["gpus"]
+    assert "meta-llama/Llama-3.1-8B-Instruct" in in_process("catalog", "models", "--search", "llama").stdout
+    gpus = json.loads(in_process("catalog", "gpus", "-s", "h200", "--json").stdout)["gpus"]
     assert gpus[0]["name"] == "H200"
 
 
@@ -265,9 +295,13 @@ def test_wrong_usage_is_one_line_and_exit_2(in_process, prompts, arguments, said
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("empty.jsonl", b"", "empty"),
-        ("binary.bin", bytes(range(256)) * 40, ""),
-        ("cut.jsonl.gz", gzip.compress(b'{"prompt": "Hello there, how are you?"}\n' * 4000)[:12], ""),
+        ("empty.jsonl", b"", "is empty"),
+        ("binary.bin", bytes(range(256)) * 40, "is a binary file"),
+        (
+            "cut.jsonl.gz",
+            gzip.compress(b'{"prompt": "Hello there, how are you?"}\n' * 4000)[:12],
+            "the gzip data end too early",
+        ),
         ("page.jsonl", b"<!DOCTYPE html><html><body>404 Not Found</body></html>", "HTML"),
     ],
 )

@@ -1,0 +1,140 @@
+"""Reports: the same content in a terminal of any width and in Markdown, and nothing that could steer either."""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+
+import pytest
+
+from advisor import RecommendationRequest, advise
+from api.report.content import Chart, Report, Section, build_report, command_lines
+from api.report.markdown import markdown
+from api.report.terminal import print_report, printable
+from profiler.prompts.sample import Message, Prompt, PromptSample, Skipped
+
+EVIL = "evil\x1b[31m\x07\u202e|name`<b>\r.jsonl"
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    """The report of an answer at 16 concurrent requests, from a file with a hostile name."""
+    request = RecommendationRequest.model_validate(
+        {
+            "deployment": {"target": "meta-llama/Llama-3.1-8B-Instruct", "gpu": "H200"},
+            "traffic": {"concurrency": 16, "temperature": 0.0, "input_tokens": 128, "output_tokens": 128},
+        }
+    )
+    sample = PromptSample(
+        prompts=(Prompt((Message("user", "Return the invoice as JSON."),)),),
+        format="chat messages",
+        records=3,
+        usable=1,
+        skipped={"no messages": 2},
+        first_skipped=(Skipped(2, "no messages"),),
+        source=EVIL,
+    )
+    return build_report(advise(request, sample=sample), request, sample)
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+def shown(report: Report, monkeypatch: pytest.MonkeyPatch, **environment: str) -> str:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    stream = Terminal()
+    print_report(report, stream)
+    return stream.getvalue()
+
+
+def test_colours_are_for_terminals_that_want_them(report, monkeypatch):
+    """A terminal gets colours; NO_COLOR, or a stream that is no terminal, none."""
+    assert "\x1b[32m" in shown(report, monkeypatch)
+    assert not re.search(r"\x1b\[3\d", shown(report, monkeypatch, NO_COLOR="1"))
+    piped = io.StringIO()
+    print_report(report, piped)
+    assert "\x1b" not in piped.getvalue()
+
+
+@pytest.mark.parametrize("width", [10, 24, 40, 60, 80, 200])
+def test_nothing_but_the_command_is_wider_than_the_terminal(report, monkeypatch, width):
+    """Lines are wrapped, and kept short enough to read on wide terminals; the command is there to be copied."""
+    text = re.sub(r"\x1b\[[\d;]*m", "", shown(report, monkeypatch, COLUMNS=str(width)))
+    before, _, command = text.partition("\nRun it\n")
+    assert max(map(len, before.splitlines())) <= min(max(width, 20), 100)
+    words = shlex.split(command.replace("\\\n", " "))
+    assert words[:3] == ["vllm", "serve", "meta-llama/Llama-3.1-8B-Instruct"]
+    assert words[3] == "--speculative-config"
+
+
+def test_control_characters_of_a_file_are_shown_and_not_sent(report, monkeypatch):
+    """A file's name cannot colour, ring or turn round the text."""
+    for text in (shown(report, monkeypatch, NO_COLOR="1"), markdown(report)):
+        assert "\x1b[31m" not in text
+        assert not {"\x07", "\u202e", "\r"} & set(text)
+    assert printable("a\x1bb\nc") == "a\\x1bb\nc"
+
+
+def test_the_chart_marks_traffic_and_crossover(report):
+    """The bar of the traffic is named; the crossover stands between bars that pay and bars that do not."""
+    chart = next(section.body for section in report.sections if isinstance(section.body, Chart))
+    assert [bar.concurrency for bar in chart.bars if bar.note] == [16]
+    crossed = [index for index in range(len(chart.bars)) if chart.crosses_before(index)]
+    assert len(crossed) == 1
+    assert chart.bars[crossed[0] - 1].pays
+    assert not chart.bars[crossed[0]].pays
+    text = io.StringIO()
+    print_report(report, text)
+    assert f"pays up to {chart.crossover:,}" in text.getvalue()
+
+
+def test_markdown_has_every_section_and_no_markup_of_the_file(report):
+    """Names stay text: no HTML, no cell border, no code."""
+    text = markdown(report)
+    for section in report.sections:
+        assert f"\n## {section.title}" in text
+    assert "<b>" not in text.replace("\\<b\\>", "")
+    assert "\\|name\\`" in text
+
+
+def test_what_was_skipped_is_told_with_lines_and_reasons(report):
+    """Two of three records gave no prompt, and the first of them is named."""
+    text = markdown(report)
+    assert "1 of 3 records usable" in text
+    assert "Skipped 2: no messages." in text
+    assert "Line 2: no messages." in text
+
+
+def test_the_command_is_quoted_for_a_shell():
+    """JSON and spaces come through a shell as they are."""
+    arguments = [
+        "my model",
+        "--max-model-len",
+        "8192",
+        "--enforce-eager",
+        "--speculative-config",
+        '{"method": "ngram"}',
+    ]
+    lines = command_lines(arguments)
+    assert shlex.split(" ".join(lines)) == ["vllm", "serve", *arguments]
+    assert len(lines) == 4
+
+
+def test_sections_are_the_same_for_every_rendering(report):
+    """What a terminal shows stands in Markdown, too."""
+    terminal = io.StringIO()
+    print_report(report, terminal)
+    titles = [section.title for section in report.sections if isinstance(section, Section)]
+    assert titles[0] == "Numbers"
+    assert titles[-1] == "Run it"
+    assert all(title in terminal.getvalue() for title in titles)

@@ -98,8 +98,8 @@ def token_counts(record: Mapping[str, Any]) -> tuple[int | None, int | None]:
 def _first_count(record: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
     for name in names:
         value = record.get(name)
-        if isinstance(value, str) and value.strip().isdigit():
-            value = int(value)
+        if isinstance(value, str) and value.strip().isdecimal() and len(value) < 19:
+            value = int(value.strip())
         if isinstance(value, float) and value == value and value > 0 and value == int(value):
             value = int(value)  # a column with gaps becomes one of floats in pandas
         if isinstance(value, int) and not isinstance(value, bool) and value > 0:

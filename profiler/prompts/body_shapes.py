@@ -49,7 +49,8 @@ def _plain_chat(record: Mapping[str, Any], remarks: Remarks) -> Prompt | None:
     if not _PLAIN_KEYS.issuperset(record):
         return None
     turns = []
-    for message in record["messages"] or ():
+    messages = record.get("messages")
+    for message in messages if type(messages) is list else ():
         if type(message) is not dict or len(message) != 2:
             return None
         role, text = ROLES.get(message.get("role", "")), message.get("content")
@@ -109,6 +110,8 @@ def field(name: str, answer: str) -> Callable[[Mapping[str, Any], Remarks], Prom
 
     def read(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
         settings = {**known_counts(record), **read_settings(record, remarks)}
-        return read_value(record[name], remarks, settings=settings, output=answer_text(record.get(answer)), place=name)
+        return read_value(
+            record.get(name), remarks, settings=settings, output=answer_text(record.get(answer)), place=name
+        )
 
     return read

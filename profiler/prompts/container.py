@@ -95,7 +95,9 @@ def recognise(source: Source, lines: Lines, forced: str | None, column: str | No
         raise PromptsError(
             f"{source.called()} is a table whose columns do not say which holds the prompts",
             expected="a column named prompt, text, messages, question, instruction or the like",
-            got=", ".join(map(repr, names[:12])), remedy="name the column", field="column",
+            got=", ".join(map(repr, names[:12])),
+            remedy="name the column, or give the format 'text' to read one prompt a line",
+            field="column",
         )  # fmt: skip
     if column is not None:
         raise PromptsError(
@@ -141,6 +143,8 @@ def _json_packing(head: str, is_whole: bool) -> Container | None:
     lines = [line.strip("\ufeff\x1e \t\r") for line in _whole_lines(head, is_whole)]
     lines = [line for line in lines if line][:50]
     whole = [line for line in lines if line[0] in "[{" and _is_json(line.rstrip(","))]
+    if not lines:
+        return JSON_VALUES
     if len(lines) == 1 and not is_whole and whole and lines[0][0] == "{":
         return JSON_LINES  # a first line so long that no second one was looked at
     if len(lines) == 1:

@@ -104,14 +104,14 @@ def bfcl(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
     """{"question": [[turn, ...], ...], "function": [...]}: the first user turn with the functions offered."""
     functions = record.get("function", record.get("functions"))
     offered = len(functions) if isinstance(functions, list) else int(bool(functions))
-    return read_value(record["question"], remarks, settings={"tools": offered}, place="question")
+    return read_value(record.get("question"), remarks, settings={"tools": offered}, place="question")
 
 
 def preference(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
     """{"prompt", "chosen", "rejected"}; without a prompt the turns of `chosen` hold it."""
     if record.get("prompt"):
         return read_value(record["prompt"], remarks, output=answer_text(record.get("chosen")), place="prompt")
-    chosen = record["chosen"]
+    chosen = record.get("chosen")
     if isinstance(chosen, str) and "\n\nHuman:" in chosen:  # HH-RLHF writes the turns into one text
         asked = chosen.split("\n\nHuman:", 1)[1]
         asked, _, answer = asked.partition("\n\nAssistant:")
@@ -127,12 +127,12 @@ def oasst(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
     """One message of an OpenAssistant tree; only the prompter's are requests."""
     if record.get("role") != "prompter":
         raise NoPrompt("an assistant's message, no prompt")
-    return read_value(record["text"], remarks, place="text")
+    return read_value(record.get("text"), remarks, place="text")
 
 
 def question_turns(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
     """{"turns": [text, ...]}: the user's turns without answers; the first is a request of its own."""
-    turns = decode_nested(record["turns"])
+    turns = decode_nested(record.get("turns"))
     if not isinstance(turns, list) or not turns:
         raise NoPrompt("no turns", field="turns")
     if isinstance(turns[0], str):
@@ -146,7 +146,7 @@ def question_turns(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
 
 def aiperf_turns(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
     """An AIPerf session: the first turn that has text; later ones need answers that the file does not hold."""
-    turns = record["turns"]
+    turns = record.get("turns")
     if not isinstance(turns, list) or not turns:
         raise NoPrompt("no turns", field="turns")
     if len(turns) > 1:

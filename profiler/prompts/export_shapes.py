@@ -12,7 +12,7 @@ from typing import Any
 
 from profiler.prompts.account import NoPrompt, Remarks
 from profiler.prompts.answers import answer_text, known_counts, token_counts
-from profiler.prompts.messages import kind_of
+from profiler.prompts.messages import kind_of, read_content
 from profiler.prompts.request import PROMPT_KEYS, decode_nested, read_body, read_value
 from profiler.prompts.sample import Prompt
 from profiler.prompts.server_log import read_log_text
@@ -72,7 +72,7 @@ def server_error(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
     """{"error": ...}: what a failed download leaves; anything that could be a prompt is still sought."""
     if any(record.get(key) is not None for key in PROMPT_KEYS):
         return read_body(record, remarks)
-    error = next(record[key] for key in ("error", "detail", "errors", "message", "code") if key in record)
+    error = next((record[key] for key in ("error", "detail", "errors", "message", "code") if key in record), None)
     if isinstance(error, Mapping):
         error = error.get("message", error)
     if "error" in record or "detail" in record or "errors" in record:
@@ -230,13 +230,16 @@ def chatgpt(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
     visited: set[str] = set()
     while node is not None and node in mapping and node not in visited:
         visited.add(node)
-        message = mapping[node].get("message")
+        entry = mapping[node] if isinstance(mapping[node], Mapping) else {}
+        message = entry.get("message")
         if isinstance(message, Mapping) and message.get("content"):
-            role = (message.get("author") or {}).get("role", "user")
-            if not (role == "system" and not (message["content"].get("parts") or [""])[0]):
+            text, _ = read_content(message["content"], remarks)
+            author = message.get("author")
+            role = author.get("role") if isinstance(author, Mapping) else "user"
+            if text or role != "system":  # an empty system turn opens every conversation of the export
                 turns.append({"role": role, "content": message["content"]})
-        children = mapping[node].get("children") or []
-        node = children[-1] if children else None
+        children = entry.get("children") or []
+        node = children[-1] if isinstance(children, list) and children and isinstance(children[-1], str) else None
     return read_value(turns, remarks)
 
 
@@ -255,7 +258,7 @@ def log_line(text: str, remarks: Remarks) -> Prompt:
 
 def vllm_log_line(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
     """A request that vLLM logged with --enable-log-requests; any other line of the log is none."""
-    turns, settings = read_log_text(record["_vllm_log"])
+    turns, settings = read_log_text(str(record.get("_vllm_log", "")))
     settings.update(read_settings(settings.pop("parameters"), remarks))
     return read_value(
         [{"role": turn.role, "content": turn.text} for turn in turns] if len(turns) > 1 else turns[0].text,

@@ -7,6 +7,7 @@ are counted. Reasoning blocks are no part of what is sent and are left out.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,13 +33,10 @@ ROLES: dict[str, Role] = {
     ),
 }  # fmt: skip
 TEXT_PARTS = frozenset({"text", "input_text", "output_text", "refusal", "summary_text"})
+CALL_PARTS = frozenset({"tool_use", "function_call", "server_tool_use", "mcp_tool_use"})
 SILENT_PARTS = frozenset({"thinking", "redacted_thinking", "reasoning", "reasoning_content", "cache_control"})
 CONTENT_KEYS = ("content", "value", "text", "parts", "contents", "message", "output")
 EMPTY_ANSWER = "assistant turns without text kept as they are"
-PART_KEYS = frozenset(
-    {"image", "images", "image_url", "audio", "audios", "video", "videos", "file", "inlineData", "inline_data",
-     "fileData", "file_data", "document"}
-)  # fmt: skip
 
 
 def read_turns(value: list[Any], remarks: Remarks) -> tuple[list[Message], int]:
@@ -52,7 +50,8 @@ def read_turns(value: list[Any], remarks: Remarks) -> tuple[list[Message], int]:
     for position, entry in enumerate(value):
         if type(entry) is dict:
             content = entry.get("content")
-            role = ROLES.get(entry.get("role", ""))
+            named = entry.get("role")
+            role = ROLES.get(named) if type(named) is str else None
             if role is not None and type(content) is str and "tool_calls" not in entry:
                 turns.append(Message(role, content))  # by far the most frequent kind
                 continue
@@ -71,7 +70,7 @@ def read_turns(value: list[Any], remarks: Remarks) -> tuple[list[Message], int]:
 
 
 def _read_turn(entry: Mapping[str, Any], position: int, remarks: Remarks) -> tuple[Message | None, int]:
-    kind = entry.get("type")
+    kind = _word(entry.get("type"))
     if kind in SILENT_PARTS or kind == "item_reference":
         return None, 0
     role = _role(entry, position, remarks)
@@ -93,7 +92,7 @@ def _role(entry: Mapping[str, Any], position: int, remarks: Remarks) -> Role:
     named = entry.get("role", entry.get("from", entry.get("author", entry.get("speaker"))))
     if isinstance(named, Mapping):  # ChatGPT: author: {role: ...}
         named = named.get("role")
-    if named is None and entry.get("type") in ROLES:
+    if named is None and _word(entry.get("type")) in ROLES:
         named = entry["type"]  # Responses: function_call, function_call_output; LangChain: human, ai
     if isinstance(named, str):
         role = ROLES.get(named.strip().lower())
@@ -131,7 +130,7 @@ def read_content(content: Json, remarks: Remarks) -> tuple[str, int]:
 
 
 def _read_part(part: Mapping[str, Any], remarks: Remarks) -> tuple[str, int]:
-    kind = part.get("type", part.get("content_type"))
+    kind = _word(part.get("type", part.get("content_type")))
     text = part.get("text")
     if kind in SILENT_PARTS:
         return "", 0
@@ -139,11 +138,9 @@ def _read_part(part: Mapping[str, Any], remarks: Remarks) -> tuple[str, int]:
         text = text.get("value")
     if (kind in TEXT_PARTS or kind is None) and isinstance(text, str):
         return text, 0
-    if kind in ("tool_use", "toolUse", "function_call", "server_tool_use") or "functionCall" in part:
-        call = part.get("functionCall", part)
-        return f"{call.get('name', '')}({as_json(call.get('input', call.get('args', call.get('arguments'))))})", 0
-    if "toolUse" in part:
-        return f"{part['toolUse'].get('name', '')}({as_json(part['toolUse'].get('input'))})", 0
+    call = part.get("functionCall", part.get("toolUse", part if kind in CALL_PARTS else None))
+    if isinstance(call, Mapping):
+        return _written_call(call), 0
     if kind in ("tool_result", "function_response", "mcp_tool_result", "web_search_tool_result"):
         return read_content(part.get("content", part.get("output")), remarks)
     for key in ("functionResponse", "toolResult"):
@@ -178,9 +175,18 @@ def _tool_calls(entry: Mapping[str, Any]) -> list[str]:
     for call in calls if isinstance(calls, list) else []:
         function = call.get("function", call) if isinstance(call, Mapping) else None
         if isinstance(function, Mapping):
-            arguments = function.get("arguments", function.get("args", function.get("input")))
-            texts.append(f"{function.get('name', '')}({as_json(arguments)})")
+            texts.append(_written_call(function))
     return texts
+
+
+def _written_call(call: Mapping[str, Any]) -> str:
+    arguments = next((call[key] for key in ("arguments", "args", "input") if call.get(key) is not None), None)
+    return f"{call.get('name', '')}({as_json(arguments)})"
+
+
+def _word(value: object) -> str | None:
+    """A value that is to name a kind, where it is a text at all."""
+    return value if isinstance(value, str) else None
 
 
 def as_json(value: object) -> str:
@@ -189,7 +195,10 @@ def as_json(value: object) -> str:
         return ""
     if isinstance(value, str):
         return value
-    return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode("utf-8", "replace")
+    try:
+        return orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode("utf-8", "replace")
+    except TypeError:  # integers beyond 64 bits
+        return json.dumps(value, default=str)
 
 
 def kind_of(value: object) -> str:

@@ -42,7 +42,7 @@ def _wrapped(key: str) -> Reader:
     """A record that stands inside another one, as the only thing that matters there."""
 
     def read(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
-        inner = record[key]
+        inner = record.get(key)
         if not isinstance(inner, Mapping):
             raise NoPrompt(f"no record under {key!r}", f"it is {kind_of(inner)}")
         return read_record(inner, remarks)[1]
@@ -101,8 +101,9 @@ SHAPES: tuple[Shape, ...] = (
     Shape("lmsys", "conversations (LMSYS-Chat-1M, WildChat)", having("conversation|conversation_a"),
               dataset_shapes.lmsys),
     Shape("aiperf-single-turn", "AIPerf single-turn",
-          having("texts|text|image|images|audio|audios|video|videos",
-                 "texts|image|images|audio|audios|video|videos|delay|timestamp|type"), dataset_shapes.aiperf_single),
+          lambda keys: keys.isdisjoint({"messages", "prompt", "question", "instruction"}) and having(
+              "texts|text|image|images|audio|audios|video|videos",
+              "texts|image|images|audio|audios|video|videos|delay|timestamp|type")(keys), dataset_shapes.aiperf_single),
     Shape("mt-bench", "questions in turns (MT-bench, Spec-Bench)", having("turns"), dataset_shapes.question_turns),
     Shape("alpaca", "Alpaca instructions", having("instruction"), dataset_shapes.alpaca),
     Shape("dataset-row", "rows of a data set viewer", having("row", "row_idx|truncated_cells"), _wrapped("row")),

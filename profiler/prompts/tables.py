@@ -64,7 +64,7 @@ def header_of(head: str, delimiter: str) -> list[str]:
 
 def _head_rows(head: str, delimiter: str) -> list[list[str]]:
     csv.field_size_limit(MAX_LINE_BYTES)
-    text = head.split("\n", 1)[1] if head.lower().startswith("sep=") else head
+    text = head.partition("\n")[2] if head.lower().startswith("sep=") else head
     try:
         return list(itertools.islice(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), 20))
     except csv.Error:
@@ -118,7 +118,7 @@ def parquet_records(source: Source, column: str | None) -> Iterator[Record]:
     try:
         place: Any = str(source.path) if source.path is not None else io.BytesIO(source.stream.read())
         file = pyarrow.parquet.ParquetFile(place)
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise PromptsError(
             f"{source.called()} is a damaged or truncated Parquet file", got=str(error).splitlines()[0],
             remedy="fetch the file again",
@@ -133,7 +133,7 @@ def parquet_records(source: Source, column: str | None) -> Iterator[Record]:
     while True:
         try:
             batch = next(batches, None)
-        except (pyarrow.ArrowException, OSError) as error:
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
             yield row + 1, NoPrompt("damaged Parquet data", str(error).splitlines()[0])
             return
         if batch is None:

@@ -30,8 +30,12 @@ _COUNTS = (frozenset(INPUT_COUNTS) | frozenset(OUTPUT_COUNTS) | {
 
 
 def is_usage_table(keys: frozenset[str]) -> bool:
-    """Token counts, and no field that could hold a text."""
-    return not _COUNTS.isdisjoint(keys) and _TEXTS.isdisjoint(keys)
+    """Token counts, under whatever name a provider gives them, and no field that could hold a text."""
+    if not _TEXTS.isdisjoint(keys):
+        return False
+    return not _COUNTS.isdisjoint(keys) or any(
+        "tokens" in key and not key.startswith(("max", "min")) and "ids" not in key and key != "tokens" for key in keys
+    )
 
 
 def mooncake(record: Mapping[str, Any], remarks: Remarks) -> Prompt:

@@ -2,7 +2,8 @@
 
     python benchmarks/bench_prompts.py [MEGABYTES]     (default 100; 1000 is a million requests)
 
-The file is generated here: chat bodies of about 1 KB with settings, some with past answers, tools, parts or bad lines.
+The file is generated here: chat bodies of about 1 KB with settings, some with image parts or a response
+format, one line in two thousand cut.
 Memory is measured in a process of its own, since the generator's would count otherwise.
 """
 

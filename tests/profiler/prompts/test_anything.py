@@ -17,8 +17,10 @@ from profiler.prompts.container import CONTAINERS
 KEYS = st.sampled_from(
     [
         "messages", "prompt", "input", "role", "content", "text", "texts", "turns", "conversations",
-        "body", "custom_id", "url", "response", "request", "data", "question", "function", "instruction", "mapping", "inputs",
-        "call_type", "chosen", "tools", "temperature", "max_tokens", "response_format", "usage", "choices", "attributes",
+        "body", "custom_id", "url", "response", "request", "data", "question", "function", "instruction",
+        "mapping", "inputs",
+        "call_type", "chosen", "tools", "temperature", "max_tokens", "response_format", "usage", "choices",
+        "attributes",
         "contents", "parts", "type", "from", "value", "system", "prompt_token_ids", "request_body", "log", "row",
         "session_id", "hash_ids", "input_length", "error", "images", "trace_id", "conversation", "items", "prompt_0",
         "tool_calls",

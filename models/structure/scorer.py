@@ -7,6 +7,7 @@ A present feature adds its row of the coefficient matrix to the logits; softmax 
 from __future__ import annotations
 
 import io
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -26,7 +27,7 @@ _CHUNK = 256  # prompts at a time: some 100,000 gathered rows, which stay in cac
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scorer:
-    """Vocabulary, coefficients (features, classes) and intercept (classes,) of the fitted pipeline."""
+    """The fitted numbers: vocabulary (to rows from 1), coefficients (1 + features, classes), intercept (classes,)."""
 
     vocabulary: dict[str, int]
     coefficients: NDArray[np.float32]
@@ -39,7 +40,7 @@ class Scorer:
 
     def _chunk(self, prompts: Sequence[Prompt]) -> Floats:
         lookup = self.vocabulary.get
-        rows: list[int] = []
+        rows = array("q")
         sizes: list[int] = []
         silent: list[int] = []
         for index, prompt in enumerate(prompts):
@@ -47,13 +48,15 @@ class Scorer:
             if not present:
                 silent.append(index)
             before = len(rows)
-            rows.extend([row for row in map(lookup, present) if row is not None])
+            rows.extend(filter(None, map(lookup, present)))  # row 0 is no feature's
             sizes.append(len(rows) - before)
         logits = np.tile(self.intercept, (len(prompts), 1))
         filled = np.flatnonzero(sizes)
         if len(filled):
             starts = (np.cumsum(sizes) - np.array(sizes))[filled].astype(np.intp)
-            logits[filled] += np.add.reduceat(self.coefficients[rows], starts, axis=0)
+            logits[filled] += np.add.reduceat(
+                self.coefficients.take(np.frombuffer(rows, dtype=np.int64), axis=0), starts, axis=0
+            )
         logits[silent] = 0.0
         logits -= logits.max(axis=1, keepdims=True)
         weights = np.exp(logits)
@@ -72,4 +75,5 @@ def load_scorer() -> Scorer:
         intercept = arrays["intercept"].astype(np.float64)
     if coefficients.shape != (len(names), len(STRUCTURES)):
         raise ArtefactError("the structure classifier's vocabulary and coefficients differ in length")
-    return Scorer({name: row for row, name in enumerate(names)}, coefficients, intercept)
+    padded = np.vstack([np.zeros((1, len(STRUCTURES)), dtype=coefficients.dtype), coefficients])
+    return Scorer({name: row for row, name in enumerate(names, start=1)}, padded, intercept)

@@ -34,16 +34,16 @@ from models.structure.artefact import CARD, FOLDER, NUMBERS, PIPELINE
 from models.structure.corpus import Example, corpus_hash, generate_corpus
 from models.structure.features import analyze
 
-PER_CLASS = 2500
+PER_CLASS = 4000
 SEED = 7
-STRENGTH = 0.05  # C of the logistic regression, chosen on held-out families
+STRENGTH = 0.3  # C of the logistic regression, chosen on held-out families
 MIN_FAMILIES = 2  # a feature must occur in this many families ...
-MIN_PROMPTS = 4  # ... and prompts
-FOLDS = 4
+MIN_PROMPTS = 8  # ... and prompts
+FOLDS = 3
 COMMAND = "python -m models.structure.train"
 
 
-def choose_vocabulary(documents: Sequence[list[str]], examples: Sequence[Example]) -> list[str]:
+def choose_vocabulary(documents: Sequence[set[str]], examples: Sequence[Example]) -> list[str]:
     """Features that occur often enough and in several families, sorted."""
     prompts: dict[str, int] = defaultdict(int)
     families: dict[str, set[str]] = defaultdict(set)
@@ -98,11 +98,11 @@ def temperature_of(logits: Floats, labels: NDArray[np.int64]) -> float:
     return float(np.exp(minimize_scalar(loss, bounds=(-2.0, 3.0), method="bounded").x))
 
 
-def family_folds(examples: Sequence[Example], count: int) -> list[int]:
-    """A fold for each example such that a family lies in one fold and each class and language spreads over all."""
-    families = sorted({(e.structure, e.language != "en", e.family) for e in examples})
-    fold = {family: index % count for index, (_, _, family) in enumerate(families)}
-    return [fold[e.family] for e in examples]
+def group_folds(examples: Sequence[Example], count: int) -> list[int]:
+    """A fold for each example: a group lies in one fold, each class and language spreads over all."""
+    groups = sorted({(e.structure, e.language, e.group) for e in examples})
+    fold = {group: index % count for index, (_, _, group) in enumerate(groups)}
+    return [fold[e.group] for e in examples]
 
 
 def recalls(logits: Floats, labels: NDArray[np.int64]) -> dict[str, float]:
@@ -149,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     started = time.monotonic()
     examples = generate_corpus(STRUCTURES, per_class=PER_CLASS, seed=SEED)
     labels = np.array([STRUCTURES.index(e.structure) for e in examples])
-    by_family = held_out_logits(examples, family_folds(examples, FOLDS))
+    by_family = held_out_logits(examples, group_folds(examples, FOLDS))
     temperature = temperature_of(by_family, labels)
     if options.dry_run:
         print(json.dumps({"held_out_families": recalls(by_family, labels), "temperature": temperature}))

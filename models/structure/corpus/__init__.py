@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,12 +49,16 @@ _DELIMITERS = (
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One prompt of the corpus with its class and the family it is grouped by."""
+    """One prompt of the corpus with its class, the family of its template, and the group it is held out with.
+
+    English has many families a class, so whole families are held out; other languages have few, so templates are.
+    """
 
     prompt: Prompt
     structure: str
     language: str
     family: str
+    group: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +73,9 @@ class Family:
 
 
 def load_fillers() -> Fillers:
-    """Fillers of all languages: `fillers.txt` and `documents.txt` joined."""
+    """Fillers of all languages: `fillers.txt`, `documents.txt` and `prose.txt` joined."""
     joined: dict[str, dict[str, list[str]]] = {}
-    for file in ("fillers.txt", "documents.txt"):
+    for file in ("fillers.txt", "documents.txt", "prose.txt"):
         for language, name, _, lines in _read(FOLDER / file):
             joined.setdefault(language, {}).setdefault(name, []).extend(lines)
     return joined
@@ -96,11 +101,12 @@ def corpus_hash() -> str:
 
 def generate_corpus(structures: tuple[str, ...], *, per_class: int, seed: int) -> list[Example]:
     """`per_class` prompts of each class, three in five of them English, families of one language equally often."""
-    fillers = load_fillers()
+    families_of = {structure: load_families((structure,)) for structure in structures}
+    fillers = _with_asks(load_fillers(), families_of)
     examples = []
     for structure in structures:
         rng = random.Random(f"{seed}/{structure}")
-        families = load_families((structure,))
+        families = families_of[structure]
         english = [family for family in families if family.language == "en"]
         others: dict[str, list[Family]] = {}
         for family in families:
@@ -109,12 +115,29 @@ def generate_corpus(structures: tuple[str, ...], *, per_class: int, seed: int) -
         for _ in range(per_class):
             pool = english if rng.random() < 0.6 or not others else others[rng.choice(sorted(others))]
             family = rng.choice(pool)
-            examples.append(Example(_prompt(family, fillers, rng), structure, family.language, family.name))
+            template = rng.randrange(len(family.templates))
+            group = family.name if family.language == "en" else f"{family.name}#{template}"
+            prompt = _prompt(family, family.templates[template], fillers, rng)
+            examples.append(Example(prompt, structure, family.language, family.name, group))
     return examples
 
 
-def _prompt(family: Family, fillers: Fillers, rng: random.Random) -> Prompt:
-    body = rng.choice(family.templates)
+def _with_asks(fillers: Fillers, families_of: Mapping[str, list[Family]]) -> Fillers:
+    """The fillers and two more: {any_ask}, what prompts of all classes ask, and the English words of their asking."""
+    joined = {language: dict(slots) for language, slots in fillers.items()}
+    words: set[str] = set()
+    for families in families_of.values():
+        for family in families:
+            asks = [t["user"] for t in family.templates if len(t) == 1 and "{any_" not in t["user"]]
+            joined.setdefault(family.language, {}).setdefault("any_ask", [])
+            joined[family.language]["any_ask"] = [*joined[family.language]["any_ask"], *asks]
+            if family.language == "en":
+                words.update(word for ask in asks for word in re.findall(r"[A-Za-z]{3,}", ask))
+    joined["any"] = {"word": sorted(words)}
+    return joined
+
+
+def _prompt(family: Family, body: Mapping[str, Any], fillers: Fillers, rng: random.Random) -> Prompt:
     ask = expand(body["user"], family.language, fillers, rng)
     if rng.random() < _NOISE["polite"]:
         ask = _polite(ask, family.language, fillers, rng)

@@ -1,15 +1,19 @@
 """What people paste: articles, passages, messages, code, logs, tables, records.
 
 Every class of prompt pastes the same documents, so that a classifier must learn what is asked of them and not what they
-are about. Their sentences come from `documents.txt` and are put together at random; only their look matters.
+are about. Their sentences come from `documents.txt` and `prose.txt` and are put together at random; only their look
+matters.
 """
 
 from __future__ import annotations
 
 import random
+import re
 
 from models.structure.corpus.grammar import Fillers, expand
 
+FOREIGN_SHARE = 0.4  # of the sentences of prose, chosen on held-out prompts
+PROSE_SHARE = 0.6
 KINDS = ("article", "passages", "note", "sentence", "code", "log", "table", "records", "schema", "dialogue")
 _COLUMNS = ("name", "date", "amount", "city", "status", "quantity", "price", "owner", "country", "score", "id", "email")
 
@@ -17,7 +21,8 @@ _COLUMNS = ("name", "date", "amount", "city", "status", "quantity", "price", "ow
 def document(kind: str, language: str, fillers: Fillers, rng: random.Random) -> str:
     """A document of one of `KINDS` in a language; some 20 to 6,000 characters."""
     if kind == "sentence":
-        return " ".join(_sentences(rng.choice((1, 1, 1, 2, 3)), language, fillers, rng))
+        count = rng.choice((1, 1, 1, 2, 3))
+        return " ".join(_some(count, language, fillers, rng))
     if kind == "article":
         return _paragraphs(rng.choice((4, 6, 10, 16, 24, 40)), language, fillers, rng)
     if kind == "note":
@@ -42,15 +47,41 @@ def document(kind: str, language: str, fillers: Fillers, rng: random.Random) -> 
     raise KeyError(kind)
 
 
+def _foreign_words(sentence: str, fillers: Fillers, rng: random.Random) -> str:
+    """The sentence with some words of other prompts in it, so that a word of asking tells nothing amid a document."""
+    words = sentence.split(" ")
+    pool = fillers["any"]["word"]
+    for _ in range(rng.randint(1, 4)):
+        words[rng.randrange(len(words))] = rng.choice(pool)
+    return " ".join(words)
+
+
 def _sentences(count: int, language: str, fillers: Fillers, rng: random.Random) -> list[str]:
     """Sentences without repetition as far as the pool reaches."""
     pool = list(fillers.get(language, {}).get("line") or fillers["en"]["line"])
     rng.shuffle(pool)
-    return [expand(pool[i % len(pool)], language, fillers, rng) for i in range(count)]
+    sentences = [expand(pool[i % len(pool)], language, fillers, rng) for i in range(count)]
+    return [_foreign_words(s, fillers, rng) if rng.random() < FOREIGN_SHARE else s for s in sentences]
+
+
+def _prose(count: int, language: str, fillers: Fillers, rng: random.Random) -> list[str]:
+    """About `count` sentences of whole written paragraphs, begun and left anywhere."""
+    paragraphs = list(fillers.get(language, {}).get("prose") or fillers["en"]["prose"])
+    rng.shuffle(paragraphs)
+    end = re.compile(r"(?<=[.!?।])\s+|(?<=。)")
+    sentences = [sentence for paragraph in paragraphs for sentence in end.split(paragraph) if sentence]
+    start = rng.choice((0, 0, rng.randrange(len(sentences))))
+    return [sentences[(start + i) % len(sentences)] for i in range(count)]
+
+
+def _some(count: int, language: str, fillers: Fillers, rng: random.Random) -> list[str]:
+    """Sentences of either kind."""
+    make = _prose if rng.random() < PROSE_SHARE else _sentences
+    return make(count, language, fillers, rng)
 
 
 def _paragraphs(count: int, language: str, fillers: Fillers, rng: random.Random) -> str:
-    sentences = _sentences(count, language, fillers, rng)
+    sentences = _some(count, language, fillers, rng)
     glue = "" if language in ("zh", "ja") else " "
     size = rng.choice((2, 3, 5, 50))
     paragraphs = [glue.join(sentences[i : i + size]) for i in range(0, count, size)]

@@ -30,7 +30,8 @@ _FUNCTION_WORDS = {
     for code, words in (
         (
             "en",
-            "the of and is to that this with for what how write are you it my please from can your which who does explain give was has have not an be on at or by i me if all many much",
+            "the of and is to that this with for what how write are you it my please from can your which who does "
+            "explain give was has have not an be on at or by i me if all many much",
         ),
         ("de", "der die und ist nicht ein eine mit für wie was ich das den von auf bitte sich auch zu wird"),
         ("fr", "le les des est une et pour dans que qui sur avec ce pas vous du comment quel la je au"),

@@ -1,14 +1,16 @@
 """The trained pipeline on disk: written with its card, and read only if the card says that it is what it claims to be.
 
-Three files: `structure.joblib`, the scikit-learn pipeline (CountVectorizer over `features.analyze`, logistic
+Four files: `structure.joblib`, the scikit-learn pipeline (CountVectorizer over `features.analyze`, logistic
 regression); `structure.npz`, the same coefficients as bare arrays, for predicting without importing scikit-learn, which
-costs seconds at start-up; `structure.json`, the card: what it was trained on, how well it does, and the hashes of both.
+costs seconds at start-up; `structure.json`, the card: what it was trained on, how well it does, and the hashes of both;
+`structure.md`, the same card to be read.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from models.structure import STRUCTURES, features
 from profiler.errors import ArtefactError
 
 FOLDER = Path(__file__).parent.parent / "artifacts"
-PIPELINE, NUMBERS, CARD = "structure.joblib", "structure.npz", "structure.json"
+PIPELINE, NUMBERS, CARD, TEXT = "structure.joblib", "structure.npz", "structure.json", "structure.md"
 _REMEDY = "reinstall specworth, or rebuild with `python -m models.structure.train`"
 
 
@@ -40,6 +42,41 @@ def read_card(folder: Path = FOLDER) -> dict[str, Any]:
                 remedy=_REMEDY,
             )
     return card
+
+
+def write_card(card: Mapping[str, Any], folder: Path = FOLDER) -> None:
+    """Write the card, for programs and for people."""
+    (folder / CARD).write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    (folder / TEXT).write_text(_card_text(card), encoding="utf-8")
+
+
+def _card_text(card: Mapping[str, Any]) -> str:
+    corpus, judged = card["corpus"], card["judged"]
+    times = {0: "not judged yet", 1: "judged once"}.get(len(judged), f"judged {len(judged)} times")
+    lines = [
+        "# Structure classifier", "", str(card["description"]), "",
+        f"- Trained with `{card['trained_with']}` under scikit-learn {card['sklearn_version']}.",
+        f"- {card['features']:,} features (version {card['features_version']}), {len(card['classes'])} classes.",
+        f"- Corpus: {corpus['prompts']:,} generated prompts of {corpus['families']} families in "
+        f"{len(corpus['languages'])} languages, SHA-256 {corpus['sha256']}.",
+        f"- {card['tuned_on']}", "", f"On prompts that played no part in making it ({times}):", "",
+    ]  # fmt: skip
+    for entry in judged:
+        lines += [
+            f"## {entry['name']}",
+            "",
+            f"Macro recall {entry['macro_recall']}.",
+            "",
+            "| class | prompts | recall |",
+        ]
+        lines += ["| --- | --- | --- |"]
+        lines += [f"| {name} | {entry['counts'][name]} | {recall} |" for name, recall in entry["recall"].items()]
+        lines += ["", "By category: " + ", ".join(f"{k} {v}" for k, v in entry["recall_by_category"].items()) + ".", ""]
+        lines += ["Mistakes: " + ", ".join(f"{k} ({v})" for k, v in entry["confusions"].items()) + ".", ""]
+    lines += ["## Ways of asking that were held out of training (a pessimistic view)", "", "| class | recall |"]
+    lines += ["| --- | --- |"]
+    lines += [f"| {name} | {recall} |" for name, recall in card["recall_on_held_out_families"].items()]
+    return "\n".join(lines) + "\n"
 
 
 def checked_bytes(name: str, card: dict[str, Any], folder: Path = FOLDER) -> bytes:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from models.structure import STRUCTURES, structure_probabilities
-from models.structure.artefact import CARD, FOLDER, read_card
+from models.structure.artefact import read_card, write_card
 from profiler.errors import PromptsError
 from profiler.prompts.sample import Message, Prompt, Role
 
@@ -116,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         texts = "\n".join(prompt.text for _, _, prompt in rows)
         entry = {"name": options.record, "prompts_sha256": hashlib.sha256(texts.encode()).hexdigest(), **result}
         card["judged"].append(entry)
-        (FOLDER / CARD).write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_card(card)
     print(json.dumps(result))
     return 0
 

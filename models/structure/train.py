@@ -30,9 +30,10 @@ from sklearn.pipeline import Pipeline
 
 from models.estimate import Floats
 from models.structure import STRUCTURES, features
-from models.structure.artefact import CARD, FOLDER, NUMBERS, PIPELINE
+from models.structure.artefact import FOLDER, NUMBERS, PIPELINE, read_card, write_card
 from models.structure.corpus import Example, corpus_hash, generate_corpus
 from models.structure.features import analyze
+from profiler.errors import ArtefactError
 
 PER_CLASS = 4000
 SEED = 7
@@ -40,6 +41,16 @@ STRENGTH = 0.3  # C of the logistic regression, chosen on held-out families
 MIN_FAMILIES = 2  # a feature must occur in this many families ...
 MIN_PROMPTS = 8  # ... and prompts
 FOLDS = 3
+DESCRIPTION = (
+    "Says what kind of work a prompt asks for: a multinomial logistic regression over words, their places, the look of "
+    "the text and what stands beside it (response format, tools, system prompt, earlier turns). Made from generated "
+    "prompts only; no public benchmark prompt was used."
+)
+TUNED_ON = (
+    "Constants were chosen on held-out families and on dev_prompts.jsonl and more_prompts.jsonl "
+    "(tests/models/structure), written for it; templates were added after reading mistakes on those, so scores on them "
+    "are no evidence."
+)
 COMMAND = "python -m models.structure.train"
 
 
@@ -122,7 +133,7 @@ def calibrate(pipeline: Pipeline, temperature: float) -> None:
 
 
 def write(pipeline: Pipeline, card: dict[str, Any], folder: Path = FOLDER) -> None:
-    """The three files; judgements of an earlier card are not carried over, they were another model's."""
+    """All files. Judgements of an earlier card are kept if its numbers were these; else they were another model's."""
     folder.mkdir(exist_ok=True)
     classifier = pipeline.named_steps["classifier"]
     # Rounded to float32 on both sides, so that pipeline and bare numbers say the same.
@@ -138,7 +149,13 @@ def write(pipeline: Pipeline, card: dict[str, Any], folder: Path = FOLDER) -> No
     (folder / NUMBERS).write_bytes(buffer.getvalue())
     joblib.dump(pipeline, folder / PIPELINE, compress=3)
     card["sha256"] = {n: hashlib.sha256((folder / n).read_bytes()).hexdigest() for n in (PIPELINE, NUMBERS)}
-    (folder / CARD).write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    try:
+        earlier = read_card(folder)
+    except ArtefactError:
+        earlier = {}
+    if earlier.get("sha256", {}).get(NUMBERS) == card["sha256"][NUMBERS]:
+        card["judged"] = earlier.get("judged", [])
+    write_card(card, folder)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -159,6 +176,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = pipeline.named_steps["features"].get_feature_names_out()
     card = {
         "name": "structure",
+        "description": DESCRIPTION,
+        "tuned_on": TUNED_ON,
         "classes": list(STRUCTURES),
         "features_version": features.VERSION,
         "features": len(names),

@@ -1,0 +1,1 @@
+"""Predictions: what a workload and a deployment would do under speculation."""

@@ -1,0 +1,1 @@
+"""Facts: prompts, deployments, models, memory, and every contact with vLLM."""

@@ -21,10 +21,10 @@ class Gpu:
     """One accelerator, in SI units; rates are dense (no structured sparsity)."""
 
     name: str
-    memory_bytes: int               # what the driver shows to a program
+    memory_bytes: int  # what the driver shows to a program
     bandwidth_bytes_per_s: float
     bf16_flops_per_s: float
-    fp8_flops_per_s: float | None   # None where the chip has no fp8 units
+    fp8_flops_per_s: float | None  # None where the chip has no fp8 units
     interconnect_bytes_per_s: float | None = None  # to its neighbours, one direction; None where unknown
 
 

@@ -44,10 +44,17 @@ def import_vllm(architectures: Iterable[str] = ()) -> str:
     except ImportError as error:
         remedy = "run this under vLLM's interpreter"
         raise EngineError("vLLM cannot be imported", got=str(error), remedy=remedy) from error
-    for module in ("vllm.v1.engine.core", "vllm.v1.worker.gpu_worker", "vllm.v1.worker.gpu.model_runner",
-                   "vllm.v1.worker.gpu_model_runner", "vllm.v1.attention.backends.flash_attn",
-                   "vllm.model_executor.model_loader.dummy_loader", "vllm.compilation.backends",
-                   "torch._inductor.compile_fx", "torch._dynamo"):
+    for module in (
+        "vllm.v1.engine.core",
+        "vllm.v1.worker.gpu_worker",
+        "vllm.v1.worker.gpu.model_runner",
+        "vllm.v1.worker.gpu_model_runner",
+        "vllm.v1.attention.backends.flash_attn",
+        "vllm.model_executor.model_loader.dummy_loader",
+        "vllm.compilation.backends",
+        "torch._inductor.compile_fx",
+        "torch._dynamo",
+    ):
         try:
             import_module(module)
         except Exception as error:  # a missing optional module only makes the start slower
@@ -93,7 +100,10 @@ class InProcessEngine:
     def submit(self, request_id: str, prompt: list[int], *, output_tokens: int, temperature: float) -> None:
         """Queue one request that writes exactly `output_tokens`."""
         parameters = self._sampling(
-            temperature=temperature, max_tokens=output_tokens, ignore_eos=True, detokenize=False,
+            temperature=temperature,
+            max_tokens=output_tokens,
+            ignore_eos=True,
+            detokenize=False,
             output_kind=self._final_only,
         )  # fmt: skip; no min_tokens: it would add a logits processor to every step
         self._engine.add_request(request_id, {"prompt_token_ids": prompt}, parameters)
@@ -146,10 +156,13 @@ class InProcessEngine:
 
     def facts(self) -> dict[str, Any]:
         """Settings as vLLM resolved them, by the names of our rows."""
+        import torch
+
         config = self._engine.vllm_config
         graphs, scheduler, cache = config.compilation_config, config.scheduler_config, config.cache_config
         mode = getattr(graphs, "cudagraph_mode", None)
         return {
+            "torch_version": str(torch.__version__),
             "model_runner": "V2" if getattr(config, "use_v2_model_runner", False) else "V1",
             "async_scheduling": bool(scheduler.async_scheduling),
             "cudagraph_mode": getattr(mode, "name", str(mode)),

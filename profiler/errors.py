@@ -22,7 +22,12 @@ class SpecworthError(Exception):
     """An error with a message for its reader: what happened, what was expected, what came, what to do next."""
 
     def __init__(
-        self, what: str, *, expected: str | None = None, got: str | None = None, remedy: str | None = None,
+        self,
+        what: str,
+        *,
+        expected: str | None = None,
+        got: str | None = None,
+        remedy: str | None = None,
         field: str | None = None,
     ) -> None:
         """Keep the parts apart so that HTTP can give them as members; `field` is a dotted path into the request."""

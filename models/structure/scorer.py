@@ -48,7 +48,8 @@ class Scorer:
             if not present:
                 silent.append(index)
             before = len(rows)
-            rows.extend(filter(None, map(lookup, present)))  # row 0 is no feature's
+            # Row 0 is no feature's. Sorted, since a set's order, and so a sum's last digit, differs between processes.
+            rows.extend(sorted(filter(None, map(lookup, present))))
             sizes.append(len(rows) - before)
         logits = np.tile(self.intercept, (len(prompts), 1))
         filled = np.flatnonzero(sizes)

@@ -53,7 +53,8 @@ def _plain_chat(record: Mapping[str, Any], remarks: Remarks) -> Prompt | None:
     for message in messages if type(messages) is list else ():
         if type(message) is not dict or len(message) != 2:
             return None
-        role, text = ROLES.get(message.get("role", "")), message.get("content")
+        named, text = message.get("role"), message.get("content")
+        role = ROLES.get(named) if type(named) is str else None
         if role is None or type(text) is not str:
             return None
         turns.append(Message(role, text))

@@ -22,8 +22,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--done", type=Path, nargs="*", default=[], help="rows files whose cells count as measured")
     parser.add_argument("--work", type=Path, help="scratch folder for model configs and logs (default: a new one)")
     parser.add_argument("--only", nargs="*", metavar="ENGINE", help="these engines of the grid alone")
-    parser.add_argument("--start-method", choices=("fork", "spawn"), default="fork",
-                        help="fork imports vLLM once; spawn imports it for every engine")
+    parser.add_argument(
+        "--start-method",
+        choices=("fork", "spawn"),
+        default="fork",
+        help="fork imports vLLM once; spawn imports it for every engine",
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--plan", action="store_true", help="print what would be measured, and stop")
     given = parser.parse_args(arguments)

@@ -54,7 +54,7 @@ class Counters:
     generation_tokens: int = 0
     prompt_tokens: int = 0
     first_tokens: int = 0
-    steps: int = 0                 # engine steps that put out a token
+    steps: int = 0  # engine steps that put out a token
     drafts: int = 0
     drafted_tokens: int = 0
     accepted_tokens: int = 0
@@ -118,7 +118,7 @@ class CellMeasurement:
     measured_s: float
     completions: int
     counters: Counters
-    windows: list[tuple[float, int]] = field(default_factory=list)     # seconds, generated tokens
+    windows: list[tuple[float, int]] = field(default_factory=list)  # seconds, generated tokens
     ttft_s: list[float] = field(default_factory=list)
     timed: list[Finished] = field(default_factory=list)
     e2e_s: list[float] = field(default_factory=list)
@@ -149,7 +149,7 @@ class _Loop:
     ) -> None:  # fmt: skip
         self.engine, self.point, self.vocab_size, self.rng = engine, point, vocab_size, rng
         self.clock, self.on_step = clock, on_step
-        self.submitted: dict[str, tuple[int, float]] = {}      # request: slot, time
+        self.submitted: dict[str, tuple[int, float]] = {}  # request: slot, time
         self.ids = count()
 
     def submit(self, slot: int, *, input_tokens: int, output_tokens: int) -> str:

@@ -51,8 +51,10 @@ class Point(_Frozen):
     def label(self) -> str:
         """`concurrency x input + output`, with what differs from the plain case."""
         plain = f"{self.concurrency}x{self.input_tokens}+{self.output_tokens}"
-        return plain + (f" T{self.temperature:g}" if self.temperature else "") + (
-            f" unmatched {self.unmatched_share:g}" if self.unmatched_share else ""
+        return (
+            plain
+            + (f" T{self.temperature:g}" if self.temperature else "")
+            + (f" unmatched {self.unmatched_share:g}" if self.unmatched_share else "")
         )
 
 
@@ -164,23 +166,38 @@ def _resolve(entry: _EngineEntry, file: _GridFile, shapes: dict[str, Any]) -> En
     speculation = entry.speculation
     for shape in (entry.target, speculation.draft if speculation else None):
         if shape is not None and shape not in shapes:
-            raise GridError(f"engine {entry.name} names a shape that {file.shapes} lacks", got=shape,
-                            expected=", ".join(sorted(shapes)))
+            raise GridError(
+                f"engine {entry.name} names a shape that {file.shapes} lacks",
+                got=shape,
+                expected=", ".join(sorted(shapes)),
+            )
     points: list[Point] = []
     for group in entry.traffic:
         if group not in file.traffic:
-            raise GridError(f"engine {entry.name} names unknown traffic", got=group,
-                            expected=", ".join(sorted(file.traffic)), field="engines.traffic")
+            raise GridError(
+                f"engine {entry.name} names unknown traffic",
+                got=group,
+                expected=", ".join(sorted(file.traffic)),
+                field="engines.traffic",
+            )
         points += [_point(given, entry.temperature) for given in file.traffic[group]]
     settings = file.settings | entry.settings
     longest = settings.get("max_model_len")
     for point in points:
         if longest and point.input_tokens + point.output_tokens > longest:
-            raise GridError(f"engine {entry.name}: point {point.label()} does not fit", expected=f"at most {longest}",
-                            field="engines.settings.max_model_len")
+            raise GridError(
+                f"engine {entry.name}: point {point.label()} does not fit",
+                expected=f"at most {longest}",
+                field="engines.settings.max_model_len",
+            )
     return EngineSpec(
-        name=entry.name, target=entry.target, speculation=speculation, quantization=entry.quantization,
-        settings=settings, points=tuple(dict.fromkeys(points)), priority=entry.priority,
+        name=entry.name,
+        target=entry.target,
+        speculation=speculation,
+        quantization=entry.quantization,
+        settings=settings,
+        points=tuple(dict.fromkeys(points)),
+        priority=entry.priority,
         engine_process=entry.engine_process,
     )
 

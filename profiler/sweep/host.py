@@ -25,8 +25,11 @@ def read_host() -> Host:
     """Ask the machine; a missing nvidia-smi means that there is no GPU to name."""
     rows = [line.split(", ") for line in _run("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")]
     return Host(
-        gpu=rows[0][0] if rows else None, gpu_count=len(rows), driver=rows[0][1] if rows else None,
-        cpu=_cpu_model(), cpu_count=os.cpu_count() or 1,
+        gpu=rows[0][0] if rows else None,
+        gpu_count=len(rows),
+        driver=rows[0][1] if rows else None,
+        cpu=_cpu_model(),
+        cpu_count=os.cpu_count() or 1,
         git_revision=next(iter(_run("git", "rev-parse", "HEAD")), None) or os.environ.get("SPECWORTH_REVISION"),
     )
 

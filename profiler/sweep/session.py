@@ -24,9 +24,9 @@ from profiler.sweep.host import read_host, wait_for_free_gpu
 from profiler.sweep.rows import append_row, read_rows
 from profiler.sweep.worker import Assignment, run_engine
 
-FIRST_START_S = 75.0   # before any start was seen: the middle of the 45 to 95 s seen on an H200 with vLLM 0.26.0
+FIRST_START_S = 75.0  # before any start was seen: the middle of the 45 to 95 s seen on an H200 with vLLM 0.26.0
 LEAST_MEASURING_S = 15.0
-LEAVE_S = 4.0          # for writing the last row and ending the engine
+LEAVE_S = 4.0  # for writing the last row and ending the engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,11 @@ def run_sweep(grid: Grid, options: SweepOptions) -> int:
     if method == "fork" and cuda_is_initialized():
         print("importing vLLM initialised CUDA: spawning engines instead of forking them", flush=True)
         method = "spawn"
-    print(f"vLLM {version} on {host.gpu or 'no GPU'}, imported in {time.monotonic() - began:.1f} s; "
-          f"{sum(len(_left(e, done)) for e in grid.engines)} cells left", flush=True)
+    print(
+        f"vLLM {version} on {host.gpu or 'no GPU'}, imported in {time.monotonic() - began:.1f} s; "
+        f"{sum(len(_left(e, done)) for e in grid.engines)} cells left",
+        flush=True,
+    )
     parameters = {name: _parameters(name, shape) for name, shape in grid.shapes.items()}
     starts: list[float] = []
     cell_s = {_label(row): row["cell_s"] for row in earlier if row.get("gpu") == host.gpu and "cell_s" in row}
@@ -81,9 +84,20 @@ def run_sweep(grid: Grid, options: SweepOptions) -> int:
         print(f"{spec.name}: {len(points)} cells, {time.monotonic() - began:.0f} s since the beginning", flush=True)
         log = options.work / f"{spec.name}.log"
         task = Assignment(
-            spec=spec, points=points, shapes=grid.shapes, parameters=parameters, host=host, rows=rows_path,
-            engines=engines_path, log=log, work=options.work / "models", deadline=deadline, expected_cell_s=cell_s,
-            limits=options.limits, engine_version=version, seed=options.seed,
+            spec=spec,
+            points=points,
+            shapes=grid.shapes,
+            parameters=parameters,
+            host=host,
+            rows=rows_path,
+            engines=engines_path,
+            log=log,
+            work=options.work / "models",
+            deadline=deadline,
+            expected_cell_s=cell_s,
+            limits=options.limits,
+            engine_version=version,
+            seed=options.seed,
         )
         started = _run_worker(task, method, options.stall_s)
         if not started and not starts and method == "fork":
@@ -93,7 +107,7 @@ def run_sweep(grid: Grid, options: SweepOptions) -> int:
         _keep_log(log, options.out / "engine_logs.gz", spec.name)
         rows = read_rows([rows_path, *options.done])
         measured = len(rows) - len(earlier)
-        new = rows[len(earlier):]
+        new = rows[len(earlier) :]
         starts += [row["startup_s"] for row in new if row["engine"] == spec.name][:1]
         cell_s |= {_label(row): max(row["cell_s"], cell_s.get(_label(row), 0.0)) for row in new}
     print(f"{measured} cells in {time.monotonic() - began:.0f} s", flush=True)

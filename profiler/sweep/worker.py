@@ -120,24 +120,34 @@ def _measure(
     heartbeat.value = time.monotonic()
     facts = _engine_facts(task, engine, startup_s, version)
     status |= facts
-    tell(f"  {spec.name}: up in {startup_s:.1f} s, {facts.get('kv_cache_tokens')} KV tokens, {facts['model_runner']}"
-         f"{', async' if facts['async_scheduling'] else ''}, {facts['cudagraph_mode']}")
+    tell(
+        f"  {spec.name}: up in {startup_s:.1f} s, {facts.get('kv_cache_tokens')} KV tokens, {facts['model_runner']}"
+        f"{', async' if facts['async_scheduling'] else ''}, {facts['cudagraph_mode']}"
+    )
     rng = np.random.default_rng(task.seed)
     vocabulary = engine.vocab_size()
 
     def beat() -> None:
         heartbeat.value = time.monotonic()
 
-    measure_cell(engine, WARM_UP, vocab_size=vocabulary, rng=rng, limits=Limits(0, 0.05, 1, 0.1, 1.0),
-                 deadline=task.deadline, on_step=beat)
+    measure_cell(
+        engine,
+        WARM_UP,
+        vocab_size=vocabulary,
+        rng=rng,
+        limits=Limits(0, 0.05, 1, 0.1, 1.0),
+        deadline=task.deadline,
+        on_step=beat,
+    )
     status["cells"] = 0
     for point in task.points:
         cell_began = time.monotonic()
         if cell_began + task.expected_cell_s.get(point.label(), 5.0) > task.deadline:
             tell(f"  {spec.name}: no time left for {point.label()}")
             continue
-        cell = measure_cell(engine, point, vocab_size=vocabulary, rng=rng, limits=task.limits,
-                            deadline=task.deadline, on_step=beat)
+        cell = measure_cell(
+            engine, point, vocab_size=vocabulary, rng=rng, limits=task.limits, deadline=task.deadline, on_step=beat
+        )
         if cell is None:
             tell(f"  {spec.name} {point.label()}: not one window before the deadline")
             continue
@@ -151,15 +161,13 @@ def _measure(
 
 
 def _engine_facts(task: Assignment, engine: InProcessEngine, startup_s: float, version: str) -> dict[str, Any]:
-    import torch
-
     log = read_startup_log(_log_text(task.log))
     speculation = task.spec.speculation
     host = {("host_" + name if name.startswith("cpu") else name): value for name, value in asdict(task.host).items()}
     return {
         "target_parameters": task.parameters.get(task.spec.target),
         "drafter_parameters": task.parameters.get(speculation.draft or "") if speculation else None,
-        "engine_version": version, "torch_version": str(torch.__version__), "engine_process": task.spec.engine_process,
+        "engine_version": version, "engine_process": task.spec.engine_process,
         "startup_s": round(startup_s, 2),
         **{name: log[name] for name in ("kv_cache_tokens", "kv_cache_bytes") if name in log},
         **engine.facts(), **host,

@@ -12,14 +12,15 @@ import pytest
 CHECKOUT = Path(__file__).resolve().parents[2]
 PROMPTS = [
     "Write a Python function that merges overlapping intervals.",
-    {"messages": [{"role": "user", "content": "Return this invoice as JSON: Hammer 31.00, nails 4.20"}], "max_tokens": 80},
+    {"messages": [{"role": "user", "content": "Return this as JSON: Hammer 31.00, nails 4.20"}], "max_tokens": 80},
     {"prompt": "Translate to German: the harbour is closed today.", "temperature": 0.2},
 ]
 
 
 def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
-    return subprocess.run([str(c) for c in command], cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    words = [str(c) for c in command]
+    return subprocess.run(words, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +57,6 @@ def test_advise_runs_outside_the_checkout(installed: Path, tmp_path: Path) -> No
 
 def test_nothing_but_our_packages_is_installed_at_the_top(installed: Path, tmp_path: Path) -> None:
     """The wheel puts four packages at the top level, and neither tests nor data."""
-    code = (
-        "import importlib.metadata as m;"
-        "print(sorted({str(f).split('/')[0] for f in m.files('specworth')} - {'..'}))"
-    )
+    code = "import importlib.metadata as m;print(sorted({str(f).split('/')[0] for f in m.files('specworth')} - {'..'}))"
     tops = run(installed / "python", "-c", code, cwd=tmp_path).stdout
     assert [t for t in eval(tops) if not t.endswith(".dist-info")] == ["advisor", "api", "models", "profiler"]

@@ -70,7 +70,12 @@ _COUNTED = (
 
 def measure(engine, point, limits=None, deadline=1e9):
     return measure_cell(
-        engine, point, vocab_size=1000, rng=np.random.default_rng(0), limits=limits or Limits(), deadline=deadline,
+        engine,
+        point,
+        vocab_size=1000,
+        rng=np.random.default_rng(0),
+        limits=limits or Limits(),
+        deadline=deadline,
         clock=engine.clock,
     )
 

@@ -183,7 +183,7 @@ def test_no_readable_prompt_is_an_error_that_says_so(client, body, prompts):
     """Nothing to read is no verdict."""
     body["prompts"] = prompts
     told = problem(client.post(PATH, json=body), 422)
-    assert re.fullmatch(r"prompts(\[0\](\.\w+)?)?", told["errors"][0]["field"])
+    assert re.fullmatch(r"prompts(\[0\](\.[\w.\[\]]+)?)?", told["errors"][0]["field"])
 
 
 def test_a_config_that_lacks_a_field_is_refused_by_that_field(client, body, llama_config):

@@ -3,7 +3,8 @@
 Counters are summed over engines and differenced; a restart in between (a count that fell, a later process start) leaves
 only what the second scrape counts, and the window says so. Means and quantiles come from the histograms' differences.
 TPOT is `request_time_per_output_token_seconds`, one sample a request: under speculation the inter-token latencies are
-sampled once a step, so they cannot compare the arms and are used for counting steps alone.
+sampled once a step, so they cannot compare the arms and are used for counting steps alone. Engines that are too old to
+have it show its mean by their inter-token latencies, and only where they do not speculate.
 """
 
 from __future__ import annotations
@@ -59,16 +60,22 @@ class Window:
     end_to_end_ms: Distribution | None
     input_tokens: Distribution | None
     output_tokens: Distribution | None
-    steps: float | None  # request-steps that emitted tokens: inter-token samples + first tokens
+    decode_steps: float | None  # request-steps that emitted tokens after the first: inter-token samples
 
     @property
     def tokens_per_step(self) -> float | None:
-        """τ: decode tokens / (decode tokens - accepted), the steps that drafted nothing included (design: Words)."""
+        """τ: decode tokens per decode step, the steps that drafted nothing included.
+
+        The steps are counted where the engine shows inter-token latencies, else they are decode tokens - accepted,
+        which is a little too few: tokens accepted beyond a request's end are not emitted.
+        """
         decode = self.decode_tokens
         if decode is None or decode <= 0:
             return None
         if self.speculation is None:
             return 1.0
+        if self.decode_steps:
+            return decode / self.decode_steps
         if self.speculation.counts_after_rejection:
             return None
         own = decode - self.speculation.accepted_tokens
@@ -102,7 +109,8 @@ def read_window(
         earlier = speculation_counters(first, model=model, num_speculative_tokens=num_speculative_tokens)
         speculation = speculation.minus(earlier) if earlier is not None else speculation
     queries, hits = counter("prefix_cache_queries"), counter("prefix_cache_hits")
-    inter_token, first_token = histogram("inter_token_latency_seconds"), histogram("time_to_first_token_seconds", 1e3)
+    inter_token = histogram("inter_token_latency_seconds", 1e3)
+    per_request = histogram("request_time_per_output_token_seconds", 1e3)
     return Window(
         seconds=after.at_s - first.at_s if first is not None else None,
         restarted=restarted,
@@ -112,12 +120,12 @@ def read_window(
         requests=counter("request_success"),
         preemptions=counter("num_preemptions"),
         prefix_hit_share=hits / queries if queries and hits is not None else None,
-        ttft_ms=first_token,
-        tpot_ms=histogram("request_time_per_output_token_seconds", 1e3),
+        ttft_ms=histogram("time_to_first_token_seconds", 1e3),
+        tpot_ms=per_request or (inter_token if speculation is None else None),
         end_to_end_ms=histogram("e2e_request_latency_seconds", 1e3),
         input_tokens=histogram("request_prompt_tokens"),
         output_tokens=histogram("request_generation_tokens"),
-        steps=inter_token.count + first_token.count if inter_token is not None and first_token is not None else None,
+        decode_steps=inter_token.count if inter_token is not None else None,
     )
 
 

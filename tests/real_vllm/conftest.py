@@ -1,0 +1,144 @@
+"""Real `vllm serve` on this CPU, shared by the tests: each start takes 25 s of two cores, so there are few.
+
+`baseline_server`, `ngram_server`, `draft_model_server` and `suffix_server` serve one model under the name "smollm" and
+live as long as the session. All of them that any collected test asks for start side by side when the first is asked
+for. Text at temperature 0 is the same from all: float32 leaves no room for ties. Above 0 a CPU build with a drafter
+answers gibberish (vLLM issue 55005), so tests stay at 0.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from profiler.serving.launch import ServeCommand, Server, launched, serve_prefix
+from tests.real_vllm.install import Environment, environment_folder
+
+MODEL = "smollm"  # the name under which all servers serve it
+ARGUMENTS = (
+    "--enforce-eager", "--dtype", "float32", "--max-model-len", "2048", "--max-num-seqs", "8",
+    "--served-model-name", MODEL,
+)  # fmt: skip
+PER_REQUEST = ("--enable-per-request-metrics", "--per-request-spec-decode-metrics", "detailed")
+K = 3  # draft tokens of every speculative server
+
+
+def speculative_config(method: str, drafter: Path, k: int = K) -> dict[str, object]:
+    """What vLLM is given for `method`."""
+    if method == "ngram":
+        return {"method": method, "num_speculative_tokens": k, "prompt_lookup_max": 4, "prompt_lookup_min": 2}
+    if method == "draft_model":
+        return {"method": method, "num_speculative_tokens": k, "model": str(drafter)}
+    return {"method": method, "num_speculative_tokens": k}
+
+
+@pytest.fixture(scope="session")
+def vllm_environment() -> Environment:
+    """The environment that has vLLM, installed if it is not there."""
+    environment = Environment(environment_folder())
+    environment.install()
+    return environment
+
+
+@pytest.fixture(scope="session")
+def vllm_python(vllm_environment: Environment) -> Path:
+    """The interpreter that has vLLM; ours has none."""
+    return vllm_environment.python
+
+
+@pytest.fixture(scope="session")
+def smollm(vllm_environment: Environment) -> Path:
+    """SmolLM2-135M-Instruct in float32."""
+    return vllm_environment.models / "smollm"
+
+
+@pytest.fixture(scope="session")
+def drafter(vllm_environment: Environment) -> Path:
+    """The same model with 14 of its 30 layers; about a quarter of its drafts are accepted."""
+    return vllm_environment.models / "drafter"
+
+
+@pytest.fixture(scope="session")
+def other_vocabulary(vllm_environment: Environment) -> Path:
+    """A drafter that no target of ours can take: its vocabulary has another size."""
+    return vllm_environment.models / "other_vocabulary"
+
+
+@pytest.fixture(scope="session")
+def serve_environment(vllm_environment: Environment) -> dict[str, str]:
+    """Environment variables of a CPU server; two cores at most, since more would make a small model no faster."""
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    environment = {
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": ",".join(str(core) for core in cores),
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_HOST_IP": "127.0.0.1",
+        "HF_HUB_OFFLINE": "1",
+    }
+    openmp = vllm_environment.folder / "lib" / "libiomp5.so"  # x86 only
+    return environment | ({"LD_PRELOAD": str(openmp)} if openmp.exists() else {})
+
+
+@pytest.fixture(scope="session")
+def serve_arguments() -> tuple[str, ...]:
+    """Arguments with which a small CPU server starts soon."""
+    return ARGUMENTS
+
+
+@pytest.fixture(scope="session")
+def _servers(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    vllm_python: Path,
+    smollm: Path,
+    drafter: Path,
+    serve_environment: dict[str, str],
+) -> Iterator[dict[str, Server]]:
+    asked = {name.removesuffix("_server") for item in request.session.items for name in item.fixturenames}
+    logs = tmp_path_factory.mktemp("logs")
+
+    def start(method: str) -> tuple[str, Server]:
+        speculation = ()
+        if method != "baseline":
+            speculation = ("--speculative-config", json.dumps(speculative_config(method, drafter)), *PER_REQUEST)
+        command = ServeCommand(
+            prefix=serve_prefix(str(vllm_python)),
+            model=str(smollm),
+            arguments=(*ARGUMENTS, *speculation),
+            environment=serve_environment,
+        )
+        return method, stack.enter_context(launched(command, log=logs / f"{method}.log", timeout_s=300.0))
+
+    with ExitStack() as stack, ThreadPoolExecutor(max_workers=4) as pool:
+        wanted = [method for method in ("baseline", "ngram", "draft_model", "suffix") if method in asked]
+        yield dict(pool.map(start, wanted))
+
+
+@pytest.fixture(scope="session")
+def baseline_server(_servers: dict[str, Server]) -> Server:
+    """A server that does not speculate."""
+    return _servers["baseline"]
+
+
+@pytest.fixture(scope="session")
+def ngram_server(_servers: dict[str, Server]) -> Server:
+    """A server that drafts by n-gram lookup, and tells per request what was accepted."""
+    return _servers["ngram"]
+
+
+@pytest.fixture(scope="session")
+def draft_model_server(_servers: dict[str, Server]) -> Server:
+    """A server that drafts with a small model, and tells per request what was accepted."""
+    return _servers["draft_model"]
+
+
+@pytest.fixture(scope="session")
+def suffix_server(_servers: dict[str, Server]) -> Server:
+    """A server that drafts from a suffix tree, and tells per request what was accepted."""
+    return _servers["suffix"]

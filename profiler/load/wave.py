@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import aiohttp
@@ -37,6 +37,7 @@ class Wave:
     gauges: tuple[Gauges, ...] = ()  # sampled while it ran
     stopped_early: str | None = None  # why prompts were left unsent
     notes: tuple[str, ...] = field(default=())
+    gpu_bytes: tuple[int, ...] = ()  # GPU memory in use, sampled while it ran
 
     @property
     def whole(self) -> list[Served]:
@@ -61,6 +62,12 @@ class Wave:
             tokens += count * (inside / (last - first)) if last > first else count * (begin <= first < end)
         return tokens / (end - begin) if end > begin else None
 
+    @property
+    def mean_in_flight(self) -> float | None:
+        """Requests in flight on average: below `concurrency` by what the ramp and the tail of the wave cost."""
+        times = [s.end_to_end_ms for s in self.served if s.end_to_end_ms is not None]
+        return sum(times) / 1000.0 / self.seconds if times and self.seconds > 0 else None
+
     def steady_span(self) -> tuple[float, float]:
         """Monotonic times between which all workers were busy; empty (end <= begin) for a single round."""
         starts = np.sort([s.started_s for s in self.served])
@@ -81,6 +88,9 @@ async def run_wave(
     max_failures: int = 5,
     on_served: Callable[[Served], None] | None = None,
     with_metrics: bool = True,
+    answer_limits: Mapping[int, int] | None = None,
+    read_gpu_bytes: Callable[[], int | None] | None = None,
+    on_sample: Callable[[Gauges, Window], None] | None = None,
 ) -> Wave:
     """Send the prompts, `concurrency` at a time, and read the counters around them.
 
@@ -93,9 +103,12 @@ async def run_wave(
         max_failures: failures in a row after which the wave stops: the server is gone or refuses everything.
         on_served: called with each finished request.
         with_metrics: read /metrics before, during and after.
+        answer_limits: index of a prompt -> longest answer that the context leaves for it.
+        read_gpu_bytes: GPU memory in use now; None where it cannot be told.
+        on_sample: called about once a second with the gauges and the counters since the wave's start.
     """
     before = await _scrape(session) if with_metrics else None
-    queue = iter(prompts)
+    queue, limits = iter(prompts), answer_limits or {}
     served: list[Served] = []
     failures = 0
     stopped: str | None = None
@@ -109,9 +122,10 @@ async def run_wave(
             if deadline_s is not None and time.monotonic() > deadline_s:
                 stopped = "the budget ended"
                 return
-            record = await serve_one(session, plan, prompt, index=index)
+            record = await serve_one(session, plan, prompt, index=index, max_tokens=limits.get(index))
             served.append(record)
-            failures = 0 if record.ok else failures + 1
+            if not record.refused:  # a bad request says nothing about the server
+                failures = 0 if record.ok else failures + 1
             if on_served is not None:
                 on_served(record)
             if failures >= max_failures:
@@ -119,14 +133,28 @@ async def run_wave(
                 return
 
     gauges: list[Gauges] = []
-    sampler = asyncio.create_task(_sample_gauges(session, gauges)) if before is not None else None
+    gpu_bytes: list[int] = []
+
+    async def sample() -> None:
+        while True:
+            await asyncio.sleep(SAMPLE_EVERY_S)
+            used = read_gpu_bytes() if read_gpu_bytes is not None else None
+            if used is not None:
+                gpu_bytes.append(used)
+            scrape = await _scrape(session) if before is not None else None
+            if scrape is None:
+                continue
+            gauges.append(read_gauges(scrape))
+            if on_sample is not None:
+                on_sample(gauges[-1], read_window(before, scrape))
+
+    sampler = asyncio.create_task(sample())
     try:
         await asyncio.gather(*(worker() for _ in range(min(concurrency, len(prompts)))))
     finally:
-        if sampler is not None:
-            sampler.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await sampler
+        sampler.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await sampler
     seconds = time.monotonic() - started
     after = await _scrape(session) if before is not None else None
     return Wave(
@@ -136,6 +164,7 @@ async def run_wave(
         seconds=seconds,
         window=read_window(before, after) if after is not None else None,
         gauges=tuple(gauges),
+        gpu_bytes=tuple(gpu_bytes),
         stopped_early=stopped,
         notes=("the server restarted during the wave",)
         if after and before and read_window(before, after).restarted
@@ -150,11 +179,3 @@ async def _scrape(session: aiohttp.ClientSession) -> Scrape | None:
     with contextlib.suppress(EndpointError):
         return read_scrape(text, at_s=time.monotonic())
     return None
-
-
-async def _sample_gauges(session: aiohttp.ClientSession, into: list[Gauges]) -> None:
-    while True:
-        await asyncio.sleep(SAMPLE_EVERY_S)
-        scrape = await _scrape(session)
-        if scrape is not None:
-            into.append(read_gauges(scrape))

@@ -33,6 +33,7 @@ class RatioInterval:
     high: float
     level: float
     pairs: int
+    log_sd: float  # bootstrap standard deviation of the ratio's logarithm, whatever the level and the looks
 
     def excludes(self, threshold: float) -> bool:
         """True where the interval lies wholly on one side of the threshold."""
@@ -103,9 +104,11 @@ def compare(pairs: Pairs, *, level: float = 0.9, looks: int = 1, seed: int = 0) 
             base = base_work[rows].sum(axis=axis) / base_ms[rows].sum(axis=axis)
             return np.asarray(spec / base)
 
-        low, high = np.quantile(ratio(chosen, 1), [tail, 1.0 - tail])
+        resampled = ratio(chosen, 1)
+        low, high = np.quantile(resampled, [tail, 1.0 - tail])
         value = float(ratio(slice(None), 0))
-        return RatioInterval(value, min(float(low), value), max(float(high), value), level, n)
+        spread = float(np.std(np.log(resampled)))
+        return RatioInterval(value, min(float(low), value), max(float(high), value), level, n, spread)
 
     decodes = (pairs.base_tokens > 1) & (pairs.spec_tokens > 1)
     tpot = None

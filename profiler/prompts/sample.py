@@ -36,6 +36,7 @@ class Prompt:
     output_tokens: int | None = None
     other_parts: int = 0  # image, audio and file parts that were left out
     sampling: Mapping[str, Any] = field(default_factory=dict)  # other sampling parameters (min_p, logit_bias, n, ...)
+    demands: Mapping[str, Any] | None = None  # response format and tools as the request states them, by their own names
     line: int | None = None  # where in its file it stood
 
     @property

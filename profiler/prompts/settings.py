@@ -18,6 +18,7 @@ MAX_TEMPERATURE = 2.0  # OpenAI API reference, chat completions: "between 0 and 
 MAX_TOKENS = 10_000_000  # the longest context that any published model states (Llama 4 Scout)
 
 _FORMAT, _TOOLS, _NESTED, _OTHER, _TEXT_FORMAT = "format", "tools", "nested", "other", "text_format"
+_TOOL_CHOICE = "tool_choice"
 SETTINGS: dict[str, str] = {
     **dict.fromkeys(
         ("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "num_predict", "n_predict",
@@ -32,6 +33,7 @@ SETTINGS: dict[str, str] = {
     ),
     "text": _TEXT_FORMAT,  # Responses API: text: {format: {type: ...}}
     **dict.fromkeys(("tools", "functions", "toolConfig"), _TOOLS),
+    "tool_choice": _TOOL_CHOICE,
     **dict.fromkeys(
         ("parameters", "options", "sampling_params", "samplingParams", "generationConfig", "generation_config",
          "model_parameters", "modelParameters", "inferenceConfig", "extra_body", "optional_params", "sampling",
@@ -49,7 +51,7 @@ SETTINGS: dict[str, str] = {
 
 
 def read_settings(record: Mapping[str, Any], remarks: Remarks) -> dict[str, Any]:
-    """Keyword arguments for a Prompt: max_tokens, temperature, response_format, tools, sampling; only those given."""
+    """Keyword arguments for a Prompt: max_tokens, temperature, response_format, tools, sampling, demands; if given."""
     found: dict[str, Any] = {}
     for key, value in record.items():
         handler = SETTINGS.get(key)
@@ -69,20 +71,25 @@ def read_settings(record: Mapping[str, Any], remarks: Remarks) -> dict[str, Any]
                 remarks.add("requests for several answers (n > 1) counted as one")
         elif handler == _TOOLS:
             found["tools"] = count_tools(value)
+            found.setdefault("demands", {})[key] = value
+        elif handler == _TOOL_CHOICE:
+            found.setdefault("demands", {})[key] = value
         elif handler == _FORMAT:
             form = response_format(key, value)
             if form:
                 found["response_format"] = form
+                found.setdefault("demands", {})[key] = value
         elif handler == _TEXT_FORMAT:
             if isinstance(value, Mapping) and isinstance(value.get("format"), Mapping):
                 form = response_format("response_format", value["format"])
                 if form:
                     found["response_format"] = form
+                    found.setdefault("demands", {})["response_format"] = value["format"]
         else:
             nested = _mapping(value)
             if nested is not None:
                 for name, inner in read_settings(nested, remarks).items():
-                    found.setdefault(name, inner)
+                    found[name] = {**inner, **found.get(name, {})} if name == "demands" else found.get(name, inner)
     return found
 
 

@@ -134,14 +134,14 @@ _ERROR = re.compile(r"\b(?:[A-Z]\w*(?:Error|Exception|Exit|Interrupt)): .+|Value
 _GENERIC = re.compile(r"Engine (?:core|process)[^\n]*failed|See root cause above|EngineDeadError|validation error for")
 
 
-def explain_failure(log_text: str, *, exit_code: int | None, log: Path) -> LaunchError:
+def explain_failure(log_text: str, *, exit_code: int | None, log: Path, was_ready: bool = False) -> LaunchError:
     """One line for a dead server: the known cause, else the first error of its log that is no mere consequence."""
     lines = _telling_lines(log_text)
     for cause in CAUSES:
         for line in lines:
             if cause.pattern.search(line):
                 return LaunchError(
-                    f"the server did not start: {cause.meaning}",
+                    f"the server {'died' if was_ready else 'did not start'}: {cause.meaning}",
                     got=_quote(line),
                     remedy=f"{cause.remedy} (log: {log})",
                     code=cause.code,
@@ -152,7 +152,8 @@ def explain_failure(log_text: str, *, exit_code: int | None, log: Path) -> Launc
     errors = [found.group(0) for line in lines if (found := _ERROR.search(line)) is not None]
     causes = [error for error in errors if not _GENERIC.search(error)]
     quoted = _quote(next(iter(causes or errors), "nothing in its log"))
-    return LaunchError(f"the server {ended} before it was ready", got=quoted, remedy=f"read {log}", code="unknown")
+    when = "while it served" if was_ready else "before it was ready"
+    return LaunchError(f"the server {ended} {when}", got=quoted, remedy=f"read {log}", code="unknown")
 
 
 def _quote(line: str) -> str:

@@ -22,6 +22,7 @@ import httpx
 
 from profiler.errors import LaunchError
 from profiler.serving.failures import explain_failure
+from profiler.serving.interruption import held
 
 READY_TIMEOUT_S = 900.0  # a 70B model from a network disk loads for minutes; the wait is bounded, not tight
 _STOP_GRACE_S = 20.0  # vLLM's own shutdown of its engine processes takes a few seconds
@@ -103,7 +104,9 @@ class Server:
 
     def failure(self) -> LaunchError:
         """Why the process is gone, in one line."""
-        return explain_failure(read_tail(self.log), exit_code=self._process.poll(), log=self.log)
+        return explain_failure(
+            read_tail(self.log), exit_code=self._process.poll(), log=self.log, was_ready=self.ready_s is not None
+        )
 
     def stop(self) -> None:
         """End the whole process group: SIGTERM, then SIGKILL for what is left after a grace period."""
@@ -137,12 +140,16 @@ def launched(
         port = free_port(host)
     elif not _port_is_free(host, port):
         raise LaunchError(f"port {port} of {host} is taken", remedy="name another with --port, or leave it to us")
-    server = _start(command, log=log, host=host, port=port)
+    server: Server | None = None
     try:
+        with held():
+            server = _start(command, log=log, host=host, port=port)
         server.wait_until_ready(timeout_s=timeout_s, tick=tick)
         yield server
     finally:
-        server.stop()
+        if server is not None:
+            with held():
+                server.stop()
 
 
 def _start(command: ServeCommand, *, log: Path, host: str, port: int) -> Server:

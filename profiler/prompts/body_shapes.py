@@ -12,6 +12,8 @@ from profiler.prompts.account import Remarks
 from profiler.prompts.answers import answer_text, known_counts
 from profiler.prompts.messages import ROLES
 from profiler.prompts.request import (
+    LATER_TURNS,
+    decode_nested,
     read_body,
     read_value,
     token_ids,
@@ -85,6 +87,12 @@ def body(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
 
 def completion(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
     """{"prompt": ...}: a text, texts, messages or token ids; vLLM's custom data set states output_tokens beside it."""
+    if "response_a" in record or "model_a" in record:  # Chatbot Arena's pairs: the user's turns as JSON text
+        turns = decode_nested(record.get("prompt"))
+        if isinstance(turns, list) and turns and all(isinstance(turn, str) for turn in turns):
+            if len(turns) > 1:
+                remarks.add(LATER_TURNS)
+            record = {**record, "prompt": turns[0]}
     settings = known_counts(record)
     prefix = record.get("prefix") or record.get("system_prompt")
     prompt = record.get("prompt", record.get("prompts"))

@@ -17,6 +17,16 @@ from profiler.errors import PromptsError
 from profiler.prompts.account import NoPrompt, Remarks
 from profiler.prompts.encoding import MAX_LINE_BYTES, TOO_LONG, Lines
 from profiler.prompts.json_text import JsonStream, Record, parse_line
+from profiler.prompts.loose_json import (
+    COMMENTS,
+    PYTHON,
+    behind_comments,
+    notation_of,
+    python_value,
+    python_values,
+    read_whole,
+    without_comments,
+)
 from profiler.prompts.server_log import is_server_log
 from profiler.prompts.source import EXPECTED, Source
 from profiler.prompts.tables import (
@@ -66,6 +76,8 @@ def recognise(source: Source, lines: Lines, forced: str | None, column: str | No
     if forced in ("jsonl", "json", "text", "log"):
         return {"jsonl": JSON_LINES, "json": JSON_VALUES, "text": PLAIN_TEXT, "log": SERVER_LOG}[forced]
     start = head.lstrip("\ufeff \t\r\n\x1e")
+    if start[:2] in ("//", "/*") and behind_comments(start)[:1] in ("[", "{"):
+        return JSON_VALUES
     if source.suffix in (".yaml", ".yml", ".toml"):
         raise PromptsError(
             f"{source.called()} is a {source.suffix[1:].upper()} file",
@@ -138,11 +150,25 @@ def _is_json(text: str) -> bool:
     return True
 
 
+def _is_value(text: str) -> bool:
+    """Whether a line is a JSON value, be it in Python's notation."""
+    if _is_json(text):
+        return True
+    if notation_of(text) != "python":
+        return notation_of(text) == "comments" and _is_json(without_comments(text))
+    try:
+        return isinstance(python_value(text), dict | list)
+    except NoPrompt:
+        return True
+    except ValueError:
+        return False
+
+
 def _json_packing(head: str, is_whole: bool) -> Container | None:
     """JSON lines, or values that lie across lines; None where it only begins like JSON."""
     lines = [line.strip("\ufeff\x1e \t\r") for line in _whole_lines(head, is_whole)]
     lines = [line for line in lines if line][:50]
-    whole = [line for line in lines if line[0] in "[{" and _is_json(line.rstrip(","))]
+    whole = [line for line in lines if line[0] in "[{" and _is_value(line.rstrip(","))]
     if not lines:
         return JSON_VALUES
     if len(lines) == 1 and not is_whole and whole and lines[0][0] == "{":
@@ -154,7 +180,7 @@ def _json_packing(head: str, is_whole: bool) -> Container | None:
     if lines[0][0] == "[" and _is_list_of_records(lines[0]):
         return JSON_VALUES
     # In a pretty printed file single lines may be JSON ("[],"), but not the first one.
-    first_is_value = _is_json(lines[0]) and lines[0] not in ("[]", "{}")
+    first_is_value = _is_value(lines[0]) and lines[0] not in ("[]", "{}")
     if first_is_value or (len(whole) >= 0.5 * len(lines) and lines[0] not in ("[", "{")):
         return JSON_LINES
     return JSON_VALUES if _looks_like_json("".join(lines[:20])) else None
@@ -172,6 +198,8 @@ def _is_list_of_records(line: str) -> bool:
 
 def _looks_like_json(text: str) -> bool:
     """A template in braces ("{name}, write ...") or a mark in brackets ("[INST]") is no JSON."""
+    if notation_of(text) == "python":
+        return True
     inner = text[1:].lstrip()
     return inner[:1] in '"]}' or (
         text[0] == "[" and (inner[:1] in "[{-0123456789" or inner[:4] in ("true", "fals", "null"))
@@ -183,12 +211,33 @@ def records(container: Container, lines: Lines, remarks: Remarks) -> Iterator[Re
     if container.slug == "jsonl":
         return json_lines(lines, remarks)
     if container.slug == "json":
-        return unpacked(JsonStream(lines.pieces(), remarks).values(), remarks)
+        return unpacked(_json_values(lines, remarks), remarks)
     if container.slug == "csv":
         return csv_records(lines.texts(), container.delimiter, remarks)
     if container.slug == "log":
         return _log_lines(lines)
     return _text_lines(lines, remarks)
+
+
+def _json_values(lines: Lines, remarks: Remarks) -> Iterator[Record]:
+    """Values across lines, strict JSON or not quite."""
+    notation = notation_of(lines.head)
+    if notation is None:
+        yield from JsonStream(lines.pieces(), remarks).values()
+        return
+    remarks.line = 0
+    try:
+        text = read_whole(lines.pieces())
+    except NoPrompt as reason:
+        yield 1, reason
+        return
+    if notation == "python":
+        remarks.add(PYTHON)
+        remarks.unit = "record"
+        yield from python_values(text)
+    else:
+        remarks.add(COMMENTS)
+        yield from JsonStream([without_comments(text)], remarks).values()
 
 
 def json_lines(lines: Lines, remarks: Remarks) -> Iterator[Record]:

@@ -25,13 +25,17 @@ from profiler.prompts.request import (
 from profiler.prompts.sample import Message, Prompt
 from profiler.prompts.settings import read_settings
 
+QUESTION_KEYS = (
+    "question", "query", "problem", "user_prompt", "user_input", "user", "goal", "user_query", "user_message",
+    "user_request", "user_text", "prompt_text", "request_text", "input_text", "utterance", "customer_message", "human",
+)  # fmt: skip
 NAMES_REDACTED = "texts with names redacted (NAME_1), otherwise read"
 
 
 def question(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
     """A question, with the text that it is about before it where there is one (SQuAD's context)."""
     name = next(
-        (k for k in ("question", "query", "problem", "user_prompt", "user_input", "user", "goal") if record.get(k)),
+        (k for k in QUESTION_KEYS if record.get(k)),
         None,
     )
     if name is None:
@@ -104,7 +108,8 @@ def bfcl(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
     """{"question": [[turn, ...], ...], "function": [...]}: the first user turn with the functions offered."""
     functions = record.get("function", record.get("functions"))
     offered = len(functions) if isinstance(functions, list) else int(bool(functions))
-    return read_value(record.get("question"), remarks, settings={"tools": offered}, place="question")
+    settings = {"tools": offered, "demands": {"functions": functions}} if offered else {"tools": 0}
+    return read_value(record.get("question"), remarks, settings=settings, place="question")
 
 
 def preference(record: Mapping[str, Any], remarks: Remarks) -> Prompt:

@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 from profiler.errors import PromptsError
 from profiler.prompts.account import Remarks
+from profiler.prompts.cleaning import NULS, SURROGATES
 from profiler.prompts.source import CHUNK_BYTES, EXPECTED, REMEDY, as_stream
 
 MAX_LINE_BYTES = 1 << 26  # 64 MiB: a longer line is no record but a sign that the format is another
@@ -57,8 +58,8 @@ class Lines:
             if b"\r" in head and b"\n" not in head:
                 stream = as_stream(_with_line_feeds(stream))
                 head = head.replace(b"\r", b"\n")
-            try:
-                codecs.getincrementaldecoder("utf-8")().decode(head)
+            try:  # a lone surrogate in three bytes, as some programs write it, is no other encoding
+                codecs.getincrementaldecoder("utf-8")("surrogatepass").decode(head)
             except UnicodeDecodeError:
                 self._fallback = find_encoding(head)
                 self.encoding = _in_words(self._fallback)
@@ -77,7 +78,7 @@ class Lines:
                 return "utf-16-le"
             if even > 0.4 * len(sample) / 2 and odd < 0.1 * even:
                 return "utf-16-be"
-        return None
+        return _wide_by_letters(sample)
 
     def __iter__(self) -> Iterator[bytes]:
         """Lines as bytes, their ends kept; a line that is too long is cut to 64 MiB and the rest is passed over."""
@@ -94,6 +95,12 @@ class Lines:
         try:
             return line.decode("utf-8")
         except UnicodeDecodeError:
+            whole = _with_surrogates(line)
+            if whole is not None:
+                self.remarks.line = self.number
+                if self.number:
+                    self.remarks.add(SURROGATES)
+                return whole
             if self._fallback is None:
                 self._fallback = find_encoding(line)
             self.remarks.line = self.number
@@ -107,14 +114,15 @@ class Lines:
             text = self.text(line)
             if "\x00" in text:
                 self.remarks.line = self.number
-                self.remarks.add(NUL_BYTES)
+                self.remarks.add(NULS)
                 text = text.replace("\x00", "")
             yield text
 
     def pieces(self) -> Iterator[str]:
         """The text in pieces that need not end with a line, for formats in which line ends mean nothing."""
         encoding = self._fallback or "utf-8"
-        decoder = codecs.getincrementaldecoder(encoding)("strict" if encoding == "utf-8" else "replace")
+        # Surrogates pass: those of a JSON value are replaced, and told, where it is read.
+        decoder = codecs.getincrementaldecoder(encoding)("surrogatepass" if encoding == "utf-8" else "replace")
         while chunk := self.stream.read(CHUNK_BYTES):
             try:
                 text = decoder.decode(chunk)
@@ -127,13 +135,39 @@ class Lines:
                 text = decoder.decode(pending + chunk)
             if "\x00" in text:
                 self.remarks.line = 0
-                self.remarks.add(NUL_BYTES)
+                self.remarks.add(NULS)
                 text = text.replace("\x00", "")
             yield text
         yield codecs.getincrementaldecoder("utf-8")("replace").decode(decoder.getstate()[0], final=True)
 
 
-NUL_BYTES = "NUL characters dropped"
+def _wide_by_letters(sample: bytes) -> str | None:
+    """UTF-16 without a byte order mark in a script without ASCII (Chinese), told by what it decodes to.
+
+    Only bytes that are text in no other way are looked at: no UTF-8, and with control codes.
+    """
+    if len(sample) < 16 or _share_of_controls(sample) <= MOST_CONTROL_BYTES:
+        return None
+    for name in ("utf-16-le", "utf-16-be"):
+        text = sample[: len(sample) // 2 * 2].decode(name, "replace")
+        letters = sum(char.isascii() or 0x3000 <= ord(char) < 0x9FFF or 0xAC00 <= ord(char) < 0xD7A4 for char in text)
+        usual = text.count("\n") + text.count(" ") + text.count("\u3002") > 0
+        if usual and letters > 0.98 * len(text) and _share_of_controls(text.encode("utf-8", "replace")) == 0:
+            return name
+    return None
+
+
+def _share_of_controls(sample: bytes) -> float:
+    return (len(sample) - len(sample.translate(None, CONTROL_BYTES))) / max(len(sample), 1)
+
+
+def _with_surrogates(line: bytes) -> str | None:
+    """UTF-8 in which surrogates are written as characters (CESU-8, WTF-8): pairs joined, lone ones replaced."""
+    try:
+        text = line.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return None
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def find_encoding(data: bytes) -> str:
@@ -164,8 +198,7 @@ def _in_words(encoding: str) -> str:
 def refuse_binary(head: bytes, name: str) -> None:
     """Raise PromptsError where the beginning has control codes that no text has."""
     sample = head[:65536]
-    controls = len(sample) - len(sample.translate(None, CONTROL_BYTES))
-    if controls > MOST_CONTROL_BYTES * len(sample) or sample.count(0) > 0.5 * len(sample):
+    if _share_of_controls(sample) > MOST_CONTROL_BYTES or sample.count(0) > 0.5 * len(sample):
         raise PromptsError(
             f"{name} is a binary file, no text", expected=EXPECTED,
             got=f"it begins with {head[:16].hex(' ')}", remedy=REMEDY,

@@ -136,6 +136,9 @@ def helicone(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
             if key in request:
                 request = decode_nested(request[key])
                 break
+        posted = request.get("postData") if isinstance(request, Mapping) else None
+        if isinstance(posted, Mapping):  # a browser's HTTP archive (HAR)
+            request = decode_nested(posted.get("text"))
     response = decode_nested(record.get("response_body", record.get("responseBody", record.get("response"))))
     given, answered = token_counts(record)
     counts = {k: v for k, v in (("input_tokens", given), ("output_tokens", answered)) if v}

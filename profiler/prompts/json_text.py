@@ -7,24 +7,21 @@ lone surrogates are replaced (they cannot be sent to a server), raw control char
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import orjson
 
 from profiler.prompts.account import NoPrompt, Remarks
+from profiler.prompts.cleaning import NULS, cleaned
+from profiler.prompts.loose_json import COMMENTS, PYTHON, notation_of, python_value, without_comments
 from profiler.prompts.sample import Json
 
 DUPLICATE = "a key that stands twice"
 CUT = "JSON that breaks off"
-SURROGATES = "lone surrogates replaced by U+FFFD"
-NULS = "NUL characters dropped"
 MISSING_COMMA = "a missing comma passed over"
 TRAILING_COMMA = "a trailing comma passed over"
 MAX_VALUE_CHARACTERS = 1 << 26  # as for lines
-
-SURROGATE = re.compile("[\ud800-\udfff]")
 
 Record = tuple[int, Any]  # line and value; the value is a NoPrompt where the record could not be read
 
@@ -104,7 +101,17 @@ def _parse_slowly(text: str, remarks: Remarks) -> Json:
     try:
         value = json.loads(text, strict=False, object_pairs_hook=duplicates)
     except json.JSONDecodeError as error:
-        raise NoPrompt(*reason_of(error, text)) from None
+        notation = notation_of(text)
+        try:
+            if notation == "python":
+                value = python_value(text)
+            elif notation == "comments":
+                value = json.loads(without_comments(text), strict=False, object_pairs_hook=duplicates)
+            else:
+                raise error
+        except (ValueError, RecursionError):
+            raise NoPrompt(*reason_of(error, text)) from None
+        remarks.add(PYTHON if notation == "python" else COMMENTS)
     except RecursionError:
         raise NoPrompt("JSON nested too deeply") from None
     except ValueError as error:  # integers of thousands of digits
@@ -119,40 +126,6 @@ def reason_of(error: json.JSONDecodeError, text: str) -> tuple[str, str]:
     if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
         return CUT, f"in column {len(text.rstrip()) + 1}"
     return "not JSON", f"{error.msg} in column {error.colno}"
-
-
-def cleaned(value: Json, remarks: Remarks) -> Json:
-    """The value without NULs and with every lone surrogate replaced: none of them can be encoded, so none was sent."""
-    if not _is_unclean(value):
-        return value
-    cleaner = _Cleaner()
-    value = cleaner.clean(value)
-    if cleaner.surrogates:
-        remarks.add(SURROGATES)
-    if cleaner.nuls:
-        remarks.add(NULS)
-    return value
-
-
-class _Cleaner:
-    """Cleans texts inside a value, and remembers of what."""
-
-    def __init__(self) -> None:
-        self.surrogates = self.nuls = False
-
-    def clean(self, value: Json) -> Json:
-        if isinstance(value, str):
-            if "\x00" in value:
-                self.nuls = True
-                value = value.replace("\x00", "")
-            whole = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-            self.surrogates = self.surrogates or whole != value
-            return whole
-        if isinstance(value, list):
-            return [self.clean(item) for item in value]
-        if isinstance(value, dict):
-            return {self.clean(key): self.clean(item) for key, item in value.items()}
-        return value
 
 
 class JsonStream:
@@ -285,14 +258,3 @@ class JsonStream:
             if self._ended:
                 return False
             self._more(65536)
-
-
-def _is_unclean(value: Json) -> bool:
-    """Whether any text inside holds a surrogate or a NUL; nearly all texts are told by two fast tests."""
-    if isinstance(value, str):
-        return "\x00" in value or (not value.isascii() and SURROGATE.search(value) is not None)
-    if isinstance(value, dict):
-        return any(_is_unclean(item) for item in value.values())
-    if isinstance(value, list):
-        return any(_is_unclean(item) for item in value)
-    return False

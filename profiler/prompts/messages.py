@@ -70,6 +70,7 @@ def read_turns(value: list[Any], remarks: Remarks) -> tuple[list[Message], int]:
 
 
 def _read_turn(entry: Mapping[str, Any], position: int, remarks: Remarks) -> tuple[Message | None, int]:
+    entry = _without_wrapping(entry)
     kind = _word(entry.get("type"))
     if kind in SILENT_PARTS or kind == "item_reference":
         return None, 0
@@ -78,6 +79,9 @@ def _read_turn(entry: Mapping[str, Any], position: int, remarks: Remarks) -> tup
     others = 0
     for key in CONTENT_KEYS:
         if entry.get(key) is not None:
+            if role == "tool" and isinstance(entry[key], Mapping) and "type" not in entry[key]:
+                texts.append(as_json(entry[key]))  # a result as an object, which a client turns into text
+                break
             text, others = read_content(entry[key], remarks)
             texts.append(text)
             break
@@ -86,6 +90,18 @@ def _read_turn(entry: Mapping[str, Any], position: int, remarks: Remarks) -> tup
     if role == "assistant" and not text:
         remarks.add(EMPTY_ANSWER)
     return Message(role, text), others
+
+
+def _without_wrapping(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """LangChain's messages, serialised by its dumps (kwargs) or by messages_to_dict (data), as plain ones."""
+    inner = entry.get("kwargs", entry.get("data"))
+    if not isinstance(inner, Mapping) or "content" not in inner or "content" in entry or "role" in entry:
+        return entry
+    names = entry.get("id")
+    written = names[-1] if isinstance(names, list) and names else None  # [..., "HumanMessage"]
+    kind = _word(inner.get("type")) or _word(written) or _word(entry.get("type")) or ""
+    kind = kind.removesuffix("Chunk").removesuffix("Message").lower()
+    return {"role": kind, **{key: value for key, value in inner.items() if key in ("content", "tool_calls")}}
 
 
 def _role(entry: Mapping[str, Any], position: int, remarks: Remarks) -> Role:

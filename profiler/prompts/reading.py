@@ -13,9 +13,10 @@ from typing import BinaryIO
 
 from profiler.errors import PromptsError
 from profiler.prompts.account import Account, NoPrompt, Remarks
+from profiler.prompts.cleaning import cleaned
 from profiler.prompts.container import CONTAINERS, PARQUET_FILE, Container, recognise, records
 from profiler.prompts.encoding import Lines
-from profiler.prompts.json_text import Record, cleaned
+from profiler.prompts.json_text import Record
 from profiler.prompts.reservoir import Reservoir
 from profiler.prompts.sample import Prompt, PromptSample
 from profiler.prompts.server_log import NO_REQUEST

@@ -8,6 +8,7 @@ benchmark reads ShareGPT; later turns are remarked on.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,7 +38,10 @@ STARTS_WITH_ANSWER = "conversations that start with an answer: it is kept as his
 SEVERAL_TEXTS = "requests that carry several texts: the first is read"
 REDACTED = ("redacted", "[redacted]", "<redacted>", "(redacted)", "***", "redacted-by-litellm", "redacted by litellm",
             "[filtered]", "[removed]", "<removed>", "[hidden]", "<masked>", "[masked]", "__redacted__",
-            "message content redacted", "[content redacted]", "content redacted")  # fmt: skip
+            "message content redacted", "[content redacted]", "content redacted", "[omitted]", "<omitted>", "omitted",
+            "[scrubbed]", "[scrubbed by logfire]", "[content filtered]", "<pii>", "[pii]", "xxx")  # fmt: skip
+_HASH = re.compile(r"(?:sha\d+|md5|hash)?[:=-]?[0-9a-f]{32,128}")  # what logs keep of a text that must not be kept
+MISSING = frozenset({"nan", "null", "none", "n/a", "<na>", "undefined"})  # how tables write that there is nothing
 
 
 def read_body(
@@ -102,6 +106,8 @@ def read_value(
     others = 0
     if isinstance(value, str):
         nested = decode_nested(value) if value[:1] in '[{"' else value
+        if place and (nested == [] or nested == {}):
+            raise NoPrompt("no prompt: null or empty", field=place)
         if not isinstance(nested, str):
             inner = _nested_prompt(nested, remarks, system, settings, is_request, output)
             if inner is not None:
@@ -237,8 +243,12 @@ def finish(
         if others:
             raise NoPrompt("no text: only image, audio or file parts")
         raise NoPrompt("blank prompt: null content, empty or only spaces" if asks else "no user turn")
-    if len(last) < 40 and last.strip().lower() in REDACTED:
-        raise NoPrompt("redacted: the text was replaced when it was logged")
+    if len(last) < 160:
+        word = last.strip().lower()
+        if word in REDACTED or _HASH.fullmatch(word):
+            raise NoPrompt("redacted: the text was replaced when it was logged")
+        if word in MISSING and not remarks.strict:
+            raise NoPrompt("no prompt: a word that stands for a missing value", repr(last.strip()))
     if others:
         remarks.add(PARTS)
     return Prompt(

@@ -123,7 +123,7 @@ SHAPES: tuple[Shape, ...] = (
     Shape("tgi", "TGI bodies", having("inputs"), body_shapes.body),
     Shape("genai-perf", "Triton text_input bodies", having("text_input"), body_shapes.field("text_input",
               "text_output")),
-    Shape("question", "questions", having("question|query|problem|user_prompt|user_input|user|goal"),
+    Shape("question", "questions", having("|".join(dataset_shapes.QUESTION_KEYS)),
           dataset_shapes.question),
     Shape("input", "inputs", having("input"), dataset_shapes.input_field),
     Shape("text", "texts", having("text|content"), dataset_shapes.text_field),

@@ -96,6 +96,10 @@ def csv_records(lines: Iterator[str], delimiter: str, remarks: Remarks) -> Itera
                     remedy="rename one of them",
                 )  # fmt: skip
             continue
+        if len(names) == 1 and len(row) > 1:  # nothing but text: its separators are not quoted
+            remarks.line = line
+            remarks.add("rows of a table of one column, whose text holds separators without quotes")
+            row = [delimiter.join(row)]
         if len(row) > len(names) and any(cell.strip() for cell in row[len(names) :]):
             yield line, NoPrompt("a row with more cells than the header", f"{len(row)} for {len(names)}")
             continue

@@ -17,6 +17,9 @@ from profiler.prompts.settings import read_settings
 
 TRACE = "a length trace has lengths, arrival times and shared prefixes, no texts: no structure can be read from it"
 USAGE = "no prompt text: only token counts"
+TOTALS = "token counts of a period, not of requests: neither texts nor lengths"
+_REQUESTS = ("num_requests", "n_requests", "requests", "request_count", "num_model_requests", "total_requests", "count")
+_PERIODS = frozenset({"usage_date_utc", "usage_date", "date", "day", "month", "bucket_start", "start_date"})
 TIMESTAMP = "timestamps that are no number (the lengths are kept)"
 _TEXTS = frozenset(
     {"prompt", "prompts", "messages", "text", "input", "question", "instruction", "conversation", "conversations",
@@ -62,6 +65,15 @@ def mooncake(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
 def usage_row(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
     """Token counts of one request or of one billing period."""
     given, answered = token_counts(record)
+    if given is None and answered is None:
+        given, answered = token_counts({key.strip().lower().replace(" ", "_"): value for key, value in record.items()})
+    requests = next((record[key] for key in _REQUESTS if record.get(key) is not None), None)
+    if requests is not None:  # totals of a period
+        if not _is_number(requests) or float(requests) < 1:
+            raise NoPrompt(USAGE)
+        given, answered = (round(total / float(requests)) if total else None for total in (given, answered))
+    elif not _PERIODS.isdisjoint(record):
+        raise NoPrompt(TOTALS)
     raise NoPrompt(USAGE, input_tokens=given, output_tokens=answered)
 
 

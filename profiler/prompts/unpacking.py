@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from profiler.prompts.account import Remarks
 from profiler.prompts.json_text import Record
 from profiler.prompts.sample import Json
+from profiler.prompts.shapes import find_shape
 
+DEEPEST_KEY = 3  # {"response": {"data": {"rows": [...]}}}
+NUMBERED = re.compile(r"[A-Za-z]*[-_ #.:]?\d+")
+# Shapes that say no more than that something stands there: parts of one object, rather than records.
+_NO_RECORDS = frozenset({"server-error", "wrapped-request", "usage", "benchmark-report", "model-config"})
 MOST_TURNS = 2000  # of one conversation that is an array by itself; a longer array holds single messages
 # Keys under which exports keep their list of records.
 LIST_KEYS = ("data", "rows", "prompts", "requests", "records", "items", "examples", "samples", "conversations",
@@ -40,12 +46,13 @@ def unpacked(values: Iterator[Record], remarks: Remarks) -> Iterator[Record]:
             if table is not None:
                 yield from table
                 continue
-            key = list_key_of(value)
-            if key is not None:
+            path, records = records_inside(value)
+            if records is not None:
                 remarks.line = 0
-                remarks.add(f"the records are those under the key {key!r}")
+                where = f"under the key {'.'.join(path)!r}" if path else "under their ids"
+                remarks.add(f"the records are those {where}")
                 remarks.unit = "record"
-                yield from enumerate(value[key], start=1)
+                yield from enumerate(records, start=1)
                 continue
         yield line, value
 
@@ -72,6 +79,39 @@ def list_key_of(value: dict[str, Any]) -> str | None:
                 return None
             return key
     return None
+
+
+def records_inside(value: dict[str, Any], depth: int = 0) -> tuple[tuple[str, ...], list[Any] | None]:
+    """The records that an object keeps under a key, or under their ids, and the keys that lead there."""
+    key = list_key_of(value)
+    if key is not None:
+        return (key,), value[key]
+    if not value or find_shape(tuple(value))[0] is not None:
+        return (), None
+    if _are_by_id(value):
+        return (), list(value.values())
+    if depth < DEEPEST_KEY:
+        found = [
+            ((key, *path), records)
+            for key, inner in value.items() if type(inner) is dict
+            for path, records in [records_inside(inner, depth + 1)] if records is not None
+        ]  # fmt: skip
+        if len(found) == 1:
+            return found[0]
+    return (), None
+
+
+def _are_by_id(value: dict[str, Any]) -> bool:
+    """{"p1": record, "p2": record}: every value is a record that is known, or a text under a numbered key."""
+    inner = list(value.values())
+    if len(inner) < 2:
+        return False
+    if all(type(record) is dict and record for record in inner):
+        shapes = [find_shape(tuple(record))[0] for record in inner]
+        return all(shape is not None and shape.slug not in _NO_RECORDS for shape in shapes)
+    if all(type(turns) is list and turns for turns in inner):
+        return all(type(turn) is dict and ("role" in turn or "from" in turn) for turns in inner for turn in turns[:1])
+    return all(type(text) is str for text in inner) and all(NUMBERED.fullmatch(key) for key in value)
 
 
 def columns_of(value: dict[str, Any]) -> list[Record] | None:

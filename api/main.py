@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from api.commands import advise, catalog, memory, serve
+from api.commands import advise, catalog, data, memory, observe, serve
 from api.commands.group import Group
 
 Job = Callable[[], int]  # what a command does, once its options are read; returns the exit code
@@ -26,6 +26,7 @@ _HELP = """Is speculative decoding worth it for your vLLM workload? Ask with a s
 \b
   specworth advise prompts.jsonl --target meta-llama/Llama-3.1-8B-Instruct --gpu H200 --concurrency 16
   specworth memory --target Qwen/Qwen3-32B --gpu "H100 SXM" --tensor-parallel-size 2
+  specworth observe http://127.0.0.1:8000 --for 60s
   specworth catalog models --search llama
   specworth serve --port 8000
 
@@ -43,6 +44,8 @@ app = typer.Typer(
 app.command("advise", short_help="The main job: a verdict for your prompts, model, GPU and traffic.")(advise.advise)
 app.command("memory", short_help="vLLM's memory plan, with and without a drafter.")(memory.memory)
 app.add_typer(catalog.app, name="catalog", short_help="Models, drafter heads and GPUs that are known by name.")
+app.command("observe", short_help="What a live vLLM server is doing, from its /metrics.")(observe.observe)
+app.add_typer(data.app, name="data", short_help="The measurements behind the predictions: coverage and plots.")
 app.command("serve", short_help="The same as an HTTP service.")(serve.serve)
 
 

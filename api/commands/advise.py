@@ -51,6 +51,10 @@ def advise(
     cached_prefix_share: Annotated[
         float | None, typer.Option(help="Share of prompt tokens that prefix caching serves.")
     ] = None,
+    traffic: Annotated[
+        Path | None,
+        typer.Option(metavar="OBSERVED.json", help="What specworth observe saved; options here go before it."),
+    ] = None,
     objective: Annotated[str | None, typer.Option(help="What decides: end_to_end (default) or tpot.")] = None,
     min_speedup: Annotated[
         float | None, typer.Option(help="Speedup from which it is worth it; 1.05 if not given.")
@@ -103,6 +107,10 @@ def advise(
     With what a run has counted, for a program, from a pipe:
       zcat log.gz | specworth advise - --target Qwen/Qwen3-8B --gpu H200 --method eagle3 -k 3
         --evidence counts.json --json
+
+    Under the traffic that a live server was seen to have:
+      specworth observe http://127.0.0.1:8000 --out observed.json
+      specworth advise prompts.jsonl --target Qwen/Qwen3-8B --gpu L40S --traffic observed.json
 
     FILE may hold texts, OpenAI chat or batch bodies, objects with messages or prompt, ShareGPT and other data sets,
     exports of LiteLLM, Langfuse, Helicone and the like; what was recognised, and what was skipped and why, is told.

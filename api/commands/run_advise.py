@@ -19,6 +19,12 @@ DISABLED, UNDECIDED = 10, 11
 def run_advise(options: Mapping[str, Any]) -> int:
     """Answer one command line; returns its exit code."""
     fields, odd = request_fields(options)
+    taken: tuple[str, ...] = ()
+    if options["traffic"] is not None:
+        from api.commands.observed import with_observed
+        from profiler.observe.observation import read_observation
+
+        fields, taken = with_observed(fields, read_observation(options["traffic"]))
     request = validated(RecommendationRequest, fields)
     output: Path | None = options["output"]
     if options["tokenizer"] is not None and not options["tokenizer"].is_file():
@@ -34,6 +40,9 @@ def run_advise(options: Mapping[str, Any]) -> int:
         seed=options["seed"],
     )
     answer = advise(request, sample=sample, tokenizer=options["tokenizer"])
+    if taken:
+        workload = answer.workload.model_copy(update={"estimated": [*taken, *answer.workload.estimated]})
+        answer = answer.model_copy(update={"workload": workload})
     print_notes(odd)
     _show(answer, request, sample, output=output, as_json=options["json"])
     if options["exit_code"]:

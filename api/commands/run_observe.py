@@ -1,0 +1,161 @@
+"""`specworth observe`: watches a server, saves and shows what was seen."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from api.report.content import Table
+from api.report.terminal import print_table
+from profiler.deployment import METHODS
+from profiler.errors import InputError, UnknownNameError
+from profiler.observe import Levels, Observation, ObservedSpeculation, Spread, summarise, watch, write_observation
+
+_UNITS = {"ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_LONGEST_S = 24 * 3600.0
+_SHORTEST_S = 0.05
+
+
+def run_observe(options: Mapping[str, Any]) -> int:
+    """Watch, save, show; 0."""
+    seconds = _seconds(options["window"], option="--for")
+    every_s = min(_seconds(options["every"], option="--every"), seconds)
+    method = options["method"]
+    if method is not None and method not in METHODS:
+        raise UnknownNameError("--method: unknown method", expected=f"one of {', '.join(METHODS)}", got=repr(method))
+    out: Path | None = options["out"]
+    if out is not None and (out.is_dir() or not out.parent.is_dir()):
+        got = "a folder" if out.is_dir() else f"no folder {out.parent}"
+        raise InputError("--out: cannot write there", expected="a file in a folder that exists", got=got)
+    watched = watch(
+        options["url"],
+        seconds=seconds,
+        every_s=every_s,
+        api_key=_api_key(options["api_key_env"]),
+        model=options["model"],
+        on_reading=_progress(seconds),
+    )
+    observation = summarise(
+        watched, model=options["model"], method=method, num_speculative_tokens=options["num_speculative_tokens"]
+    )
+    if out is not None:
+        write_observation(observation, out)
+    if options["json"]:
+        print(observation.model_dump_json(indent=2))
+    else:
+        _show(observation)
+    if out is not None:
+        print(f"specworth: observation written to {out}", file=sys.stderr)
+    return 0
+
+
+def _seconds(text: str, *, option: str) -> float:
+    """A length of time as people write it."""
+    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|min|m|h)?", text.strip())
+    seconds = float(found[1]) * _UNITS[found[2] or ""] if found else 0.0
+    if not _SHORTEST_S <= seconds <= _LONGEST_S:
+        raise InputError(f"{option}: no such time", expected="one from 50ms to 24h, such as 60s or 5m", got=repr(text))
+    return seconds
+
+
+def _api_key(variable: str | None) -> str | None:
+    if variable is None:
+        return None
+    key = os.environ.get(variable)
+    if not key:
+        raise InputError(
+            f"--api-key-env: the environment has no {variable}", remedy=f"set it first: export {variable}=..."
+        )
+    return key
+
+
+def _progress(seconds: float) -> Callable[[float], None] | None:
+    """One line on a terminal that says how long it still takes; nothing where nobody looks."""
+    if not sys.stderr.isatty():
+        return None
+
+    def tell(passed: float) -> None:
+        left = max(0.0, seconds - passed)
+        print(
+            f"\rwatching, {left:.0f} s left " if left else "\r" + " " * 30 + "\r", end="", file=sys.stderr, flush=True
+        )
+
+    return tell
+
+
+def _show(seen: Observation) -> None:
+    rows = [
+        ("requests per second", _number(seen.rates.requests_per_s, ".3g"), "", ""),
+        ("prompt tokens per second", _number(seen.rates.prompt_tokens_per_s), "", ""),
+        ("output tokens per second", _number(seen.rates.output_tokens_per_s), "", ""),
+        _levels("running requests", seen.running, ".1f"),
+        _levels("waiting requests", seen.waiting, ".1f"),
+        _levels("KV cache in use", seen.kv_usage, ".1%"),
+        _spread("prompt, tokens", seen.input_tokens),
+        _spread("answer, tokens", seen.output_tokens),
+        _spread("TTFT, ms", seen.ttft_ms),
+        _spread("TPOT, ms", seen.tpot_ms, ".2f"),
+        _spread("end to end, ms", seen.end_to_end_ms),
+    ]
+    told = [row for row in rows if any(row[1:])]
+    print_table(_title(seen), Table(("", "mean", "p95", "most / count"), tuple(told)), tuple(_sentences(seen)))
+
+
+def _title(seen: Observation) -> str:
+    version = f"vLLM {seen.engine_version}" if seen.engine_version else "vLLM"
+    window = f"{seen.seconds:.0f} s" if seen.seconds else "since its start"
+    engines = f", {len(seen.engines)} engines" if len(seen.engines) > 1 else ""
+    return f"{seen.model or 'a model without name'} at {seen.url}, {version}{engines}: {window}"
+
+
+def _sentences(seen: Observation) -> list[str]:
+    lines = []
+    if seen.kv_tokens is not None:
+        lines.append(f"The KV cache holds {seen.kv_tokens:,} tokens.")
+    if seen.prefix_hit_share is not None:
+        lines.append(f"The prefix cache served {seen.prefix_hit_share:.1%} of the prompt tokens.")
+    if seen.preemptions:
+        lines.append(f"{seen.preemptions:,} requests were preempted: the KV cache is too small for this load.")
+    if seen.adapters:
+        lines.append(f"LoRA adapters: {', '.join(seen.adapters)}; acceptance is not told for each.")
+    lines.append(_speculation(seen.speculation))
+    return [*lines, *(f"Note: {note}." for note in seen.notes)]
+
+
+def _speculation(seen: ObservedSpeculation | None) -> str:
+    if seen is None:
+        return "It does not speculate."
+    if not seen.drafted_tokens:
+        return "It speculates; nothing was drafted."
+    parts = [f"It speculates{f' ({seen.method})' if seen.method else ''}: "]
+    if seen.drafts is not None:
+        parts.append(f"{seen.drafts:,} drafts of {seen.num_speculative_tokens or 0:.3g} tokens")
+    if seen.acceptance_length is not None:
+        parts.append(f", acceptance length {seen.acceptance_length:.2f}")
+    if seen.acceptance_rate is not None:
+        parts.append(f", {seen.acceptance_rate:.1%} of the drafted tokens accepted")
+    if seen.position_rates:
+        parts.append(f" (by position {', '.join(f'{rate:.0%}' for rate in seen.position_rates)})")
+    if seen.tokens_per_step is not None:
+        parts.append(f"; {seen.tokens_per_step:.2f} tokens per step over all steps")
+    return "".join(parts) + "."
+
+
+def _number(value: float | None, spec: str = ",.0f") -> str:
+    return "" if value is None else format(value, spec)
+
+
+def _levels(name: str, seen: Levels | None, spec: str) -> tuple[str, str, str, str]:
+    if seen is None:
+        return (name, "", "", "")
+    return (name, format(seen.mean, spec), format(seen.p95, spec), format(seen.most, spec))
+
+
+def _spread(name: str, seen: Spread | None, spec: str = ",.0f") -> tuple[str, str, str, str]:
+    if seen is None:
+        return (name, "", "", "")
+    return (name, format(seen.mean, spec), _number(seen.p95, spec), f"{seen.count:,}")

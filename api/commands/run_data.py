@@ -1,0 +1,62 @@
+"""`specworth data`: prints what the measurements cover and what is wrong with them, and draws their speedups."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from api.report.content import Table
+from api.report.terminal import print_table
+from profiler.measurements import read_cells, read_engines
+from profiler.measurements.coverage import CONCURRENCY_BANDS, CONTEXT_BANDS, band_name, coverage
+from profiler.measurements.noise import noise_floor
+from profiler.measurements.plots import draw_speedups
+from profiler.measurements.schema import MissingSchemaLibraryError, check_tables
+
+_NOISE_LABELS = (("throughput", "output_tokens_per_s"), ("TPOT", "tpot_ms"), ("step time, median", "step_ms_p50"))
+
+
+def run_check(folder: Path) -> int:
+    """Print coverage and defects; 0 where the schema holds (or cannot be tried), else 1."""
+    cells, engines = read_cells(folder), read_engines(folder)
+    seen = coverage(cells)
+    print_table(
+        f"{seen.cells} cells in {seen.runs} runs of {len(engines)} started engines: cells by concurrency",
+        Table(("method", *map(band_name, CONCURRENCY_BANDS), "all"), seen.by_concurrency),
+    )
+    print_table("\nBy input tokens", Table(("method", *map(band_name, CONTEXT_BANDS), "all"), seen.by_context))
+    for title, column, rows in (("target", "target", seen.by_target), ("k", "num_speculative_tokens", seen.by_k)):
+        names = [str(value) for value in sorted({row[column] for row in cells})]
+        print_table(f"\nBy {title}", Table(("method", *names, "all"), rows))
+    print_table(
+        "\nFlags: rows to look at twice, kept",
+        Table(("meaning", "flag", "runs"), tuple((meaning, flag, str(count)) for flag, count, meaning in seen.flags)),
+    )
+    noise = [(name, noise_floor(cells, column)) for name, column in _NOISE_LABELS]
+    print_table(
+        "\nNoise floor: relative difference of two runs of one cell",
+        Table(
+            ("label", "cells", "pairs", "median", "p90", "largest"),
+            tuple(
+                (name, str(n.cells), str(n.pairs), f"{n.median:.1%}", f"{n.p90:.1%}", f"{n.largest:.1%}")
+                for name, n in noise
+            ),
+        ),
+        (f"{seen.without_baseline} speculative cells have no baseline.",),
+    )
+    try:
+        problems = check_tables(folder)
+    except MissingSchemaLibraryError as error:
+        print(f"\nSchema not tried: {error.line()}")
+        return 0
+    print(f"\nSchema: {'holds for every file' if not problems else f'{len(problems)} violations'}")
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return 1 if problems else 0
+
+
+def run_plot(folder: Path, out: Path) -> int:
+    """Draw and name the files; 0."""
+    for path in draw_speedups(read_cells(folder), out):
+        print(path)
+    return 0

@@ -1,0 +1,17 @@
+"""What has been measured? The data set's tables: their columns, how labels are made, coverage, noise and plots.
+
+    columns.py   every column once: kind, unit, meaning, bounds
+    table.py     the CSV files, read and written
+    estimate.py  throughput and TPOT of a span that is no whole number of cycles
+    merge.py     a sweep's rows into the tables: runs, labels, baselines, flags
+    schema.py    what every file must satisfy (pandera)
+    coverage.py  what there is by method, concurrency and context
+    noise.py     how far two runs of one cell differ
+    plots.py     speedup over concurrency (matplotlib)
+
+The tables lie in data/measurements of a checkout, not in the installed package: nothing needs them at run time.
+"""
+
+from profiler.measurements.table import MeasurementsError, read_cells, read_engines
+
+__all__ = ["MeasurementsError", "read_cells", "read_engines"]

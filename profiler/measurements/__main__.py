@@ -1,0 +1,36 @@
+"""`python -m profiler.measurements SWEEP ... --into data/measurements`: add sweeps' rows to the data set."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from profiler.errors import SpecworthError
+from profiler.measurements.columns import CELL_COLUMNS, ENGINE_COLUMNS, column_table
+from profiler.measurements.merge import merge_sweep, rederive
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Merge each sweep's folder; without any, make the derived columns anew."""
+    parser = argparse.ArgumentParser(prog="python -m profiler.measurements", description=__doc__)
+    parser.add_argument("sweeps", type=Path, nargs="*", help="--out folders of python -m profiler.sweep")
+    parser.add_argument("--into", type=Path, default=Path("data/measurements"), help="folder of the tables")
+    parser.add_argument("--columns", action="store_true", help="print the data card's tables of columns, and stop")
+    given = parser.parse_args(arguments)
+    if given.columns:
+        print(column_table(CELL_COLUMNS), column_table(ENGINE_COLUMNS), sep="\n\n")
+        return 0
+    try:
+        for sweep in given.sweeps:
+            cells, engines = merge_sweep(sweep, given.into)
+            print(f"{sweep}: {cells} new cells of {engines} engines")
+        print(f"{rederive(given.into)} cells in {given.into}")
+    except SpecworthError as error:
+        print(error.line(), file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

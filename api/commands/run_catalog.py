@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pydantic import BaseModel
 
 from api.listing import listed_gpus, listed_models
-from api.report.content import Table, gib
+from api.report.content import Table
 from api.report.terminal import print_table
+from api.report.wording import gib
 
 
 def run_models(search: str, *, as_json: bool) -> int:

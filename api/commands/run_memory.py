@@ -11,8 +11,9 @@ from advisor.candidates import find_candidates
 from advisor.deployment import resolve_deployment
 from advisor.request import DeploymentSpec
 from api.commands.request import print_notes, request_fields, validated
-from api.report.content import Table, gib, method_brief
+from api.report.content import Table
 from api.report.terminal import print_table
+from api.report.wording import gib, method_brief
 from profiler.errors import DeploymentError
 from profiler.memory import MemoryPlan, plan_memory
 

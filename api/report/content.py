@@ -8,28 +8,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor import Recommendation, RecommendationRequest
-from advisor.recommendation import Interval
+from advisor.recommendation import Alternative, Chosen, Interval
+from api.report.wording import GIB, as_sentence, chance, draft_tokens, gib, method_brief, method_with, times
 from profiler.prompts.sample import PromptSample
 
-GIB = 2**30
-_SPOKEN = {
-    "ngram": "n-gram",
-    "suffix": "suffix decoding",
-    "draft_model": "a draft model",
-    "eagle": "EAGLE",
-    "eagle3": "EAGLE-3",
-    "mtp": "multi-token prediction",
-    "medusa": "Medusa",
-}
 _LEAST_SHARE = 0.01  # of a kind of prompt that is still listed
+_EVERY_STEP = 0.995  # from this share on, per cent without decimals say that every step drafts
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells; the first column is text, the others are numbers."""
+    """Rows of cells; the first column is text, the others are numbers. Notes stand under it, one a line."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,33 +82,8 @@ class Report:
     sections: tuple[Section, ...]
 
 
-def times(value: float) -> str:
-    """A speedup as people say it."""
-    return f"{value:.2f}x"
-
-
-def gib(size_bytes: float) -> str:
-    """Bytes in GiB."""
-    return f"{size_bytes / GIB:,.2f}"
-
-
 def _within(interval: Interval, spec: str = ".2f", unit: str = "") -> tuple[str, str]:
     return f"{interval.value:{spec}}{unit}", f"{interval.low:{spec}} to {interval.high:{spec}}"
-
-
-def _method(method: str, k: int | None, draft: str | None) -> str:
-    spoken = _SPOKEN.get(method, method)
-    if draft and method == "draft_model":
-        spoken = f"the draft model {draft}"
-    elif draft:
-        spoken = f"{spoken} ({draft})"
-    return spoken if k is None else f"{spoken} with {k} draft token{'s' if k != 1 else ''}"
-
-
-def method_brief(method: str, k: int | None, draft: str | None) -> str:
-    """A method as a table has it: its drafter without the organisation."""
-    named = f" {draft.rsplit('/', 1)[-1]}" if draft else ""
-    return f"{_SPOKEN.get(method, method).removeprefix('a ')}{named}{f', k {k}' if k is not None else ''}"
 
 
 def _spoken_objective(request: RecommendationRequest) -> str:
@@ -123,39 +91,49 @@ def _spoken_objective(request: RecommendationRequest) -> str:
 
 
 def headline(answer: Recommendation, request: RecommendationRequest) -> str:
-    """The verdict in one sentence."""
+    """The verdict in one sentence, with its doubt."""
     speedup = answer.speedup.end_to_end if request.policy.objective == "end_to_end" else answer.speedup.tpot
     running = answer.workload.concurrency
     spoken = f"{running:,.0f}" if running >= 10 or running == round(running) else f"{running:.1f}"
     load = f"at {spoken} concurrent request{'s' if spoken != '1' else ''}"
-    gain = f"{times(speedup.value)} {_spoken_objective(request)} {load}"
-    doubt = "" if answer.decisive else " This is not decisive: measure before you rely on it."
+    doubt = f"({answer.speedup.level:.0%} interval {speedup.low:.2f} to {speedup.high:.2f})"
+    gain = f"{times(speedup.value)} {_spoken_objective(request)} {load} {doubt}."
     candidate = answer.candidate
-    what = _method(candidate.method, candidate.num_speculative_tokens, candidate.draft)
+    what = method_with(candidate.method, candidate.num_speculative_tokens, candidate.draft)
     if answer.verdict == "disable":
-        return f"Leave speculative decoding off: the best candidate, {what}, is expected to give {gain}.{doubt}"
-    return f"Enable speculative decoding: {what} is expected to give {gain}.{doubt}"
+        action, what = "leave speculative decoding off", f"the best candidate, {what},"
+    else:
+        action = "enable speculative decoding"
+    if answer.decisive:
+        return f"{action.capitalize()}: {what} is expected to give {gain}"
+    return f"Not decisive, leaning to {action}: {what} is expected to give {gain} Measure before you rely on it."
 
 
 def _crossover(answer: Recommendation, minimum: float) -> str:
     if answer.crossover_reason == "none":
         return f"It reaches {times(minimum)} at no concurrency."
     if answer.crossover_concurrency is None or answer.crossover_reason == "beyond_capacity":
-        return f"It reaches {times(minimum)} at every concurrency that this server can hold, from where it first pays."
+        if len(answer.enable_ranges) == 1 and answer.enable_ranges[0][0] == 1:
+            return f"It reaches {times(minimum)} at every concurrency that this server can hold."
+    elif len(answer.enable_ranges) == 1 and answer.enable_ranges[0][0] == 1:
+        return f"It reaches {times(minimum)} up to {answer.crossover_concurrency:,} concurrent requests."
     ranges = ", ".join(f"{low:,} to {high:,}" for low, high in answer.enable_ranges)
-    return f"It reaches {times(minimum)} up to {answer.crossover_concurrency:,} concurrent requests (pays at {ranges})."
+    return f"It reaches {times(minimum)} at {ranges} concurrent requests."
 
 
 def _numbers(answer: Recommendation, request: RecommendationRequest) -> Section:
     measured = "measured" if answer.acceptance.basis == "measured" else "predicted"
-    rows = (
+    rows: tuple[tuple[str, str, str], ...] = (
         ("Speedup end to end", *_within(answer.speedup.end_to_end, unit="x")),
         ("Speedup of time per output token", *_within(answer.speedup.tpot, unit="x")),
         (f"Acceptance length ({measured})", *_within(answer.acceptance.length)),
-        ("Tokens per decode step", *_within(answer.acceptance.tokens_per_step)),
-        ("Steps that draft", f"{answer.acceptance.draft_share:.0%}", ""),
-        (f"Probability of at least {times(request.policy.min_speedup)}", f"{answer.probability:.0%}", ""),
     )
+    if answer.acceptance.draft_share < _EVERY_STEP:  # else the same as the acceptance length
+        rows += (
+            ("Steps that draft", f"{answer.acceptance.draft_share:.0%}", ""),
+            ("Tokens per decode step", *_within(answer.acceptance.tokens_per_step)),
+        )
+    rows += ((f"Probability of at least {times(request.policy.min_speedup)}", chance(answer.probability), ""),)
     return Section("Numbers", Table(("", "expected", f"{answer.speedup.level:.0%} interval"), rows))
 
 
@@ -173,9 +151,11 @@ def _chart(answer: Recommendation, request: RecommendationRequest) -> Section:
         for point in answer.curve
     )
     crossover = answer.crossover_concurrency if answer.crossover_reason == "found" else None
-    return Section(
-        f"Speedup {_spoken_objective(request)} by concurrency", Chart(bars, crossover, _crossover(answer, minimum))
-    )
+    caption = _crossover(answer, minimum)
+    if answer.configuration.schedule:
+        k = draft_tokens(answer.candidate.num_speculative_tokens)
+        caption += f" All of it is with {k}: what fewer would give at large batches is not shown."
+    return Section(f"Speedup {_spoken_objective(request)} by concurrency", Chart(bars, crossover, caption))
 
 
 def _memory(answer: Recommendation) -> Section:
@@ -185,10 +165,10 @@ def _memory(answer: Recommendation) -> Section:
         ("Drafter", gib(0), gib(memory.drafter_bytes)),
         ("KV cache", gib(memory.kv_bytes_without), gib(memory.kv_bytes)),
         ("KV cache, tokens", f"{memory.kv_tokens_without:,}", f"{memory.kv_tokens:,}"),
-        ("Requests of this length", f"{memory.concurrency_without:,.0f}", f"{memory.concurrency:,.0f}"),
+        ("Requests of this length that it holds", f"{memory.concurrency_without:,.0f}", f"{memory.concurrency:,.0f}"),
         ("KV cache that this traffic leaves free", "", gib(memory.spare_bytes)),
     )
-    used = f"GiB of {memory.requested_bytes / GIB:,.1f} on each GPU"
+    used = f"GiB, of {memory.requested_bytes / GIB:,.1f} for vLLM on each GPU"
     return Section("Memory", Table((used, "without", "with speculation"), rows))
 
 
@@ -198,19 +178,25 @@ def _alternatives(answer: Recommendation) -> Section:
             method_brief(other.method, other.num_speculative_tokens, other.draft),
             times(other.speedup.end_to_end.value),
             f"{other.speedup.end_to_end.low:.2f} to {other.speedup.end_to_end.high:.2f}",
-            f"{other.acceptance_length:.2f}",
+            f"{other.tokens_per_step:.2f}",
             gib(other.drafter_bytes),
         )
         for other in answer.alternatives
     )
-    return Section("Alternatives", Table(("", "end to end", "interval", "AL", "drafter GiB"), rows))
+    notes = tuple(as_sentence(other.text) for other in answer.alternatives if not _ranked_by_numbers(other, answer))
+    header = ("method and drafter", "end to end", "interval", "tokens/step", "GiB")
+    return Section("Alternatives", Table(header, rows, notes))
 
 
-def _sentence(text: str) -> str:
-    """With a capital (names of models and fields keep theirs) and a full stop."""
-    first = text.split(" ", 1)[0]
-    opening = text[:1].upper() if first.isalpha() else text[:1]
-    return f"{opening}{text[1:].rstrip('.')}."
+def _ranked_by_numbers(other: Alternative, answer: Recommendation) -> bool:
+    """Do the table's numbers say why it is not the first? Not where it cannot be used, or is predicted the same."""
+    blocked = other.probability == 0.0 and other.verdict == "disable"
+    same = other.speedup == answer.speedup and _named(other) != _named(answer.candidate)
+    return not (blocked or same)
+
+
+def _named(one: Alternative | Chosen) -> tuple[str, str | None, int]:
+    return one.method, one.draft, one.num_speculative_tokens
 
 
 def _shares(shares: dict[str, float]) -> str:
@@ -221,17 +207,17 @@ def _shares(shares: dict[str, float]) -> str:
 def _workload(answer: Recommendation, sample: PromptSample) -> Section:
     workload = answer.workload
     source = sample.source or "the request"
+    drawn = "all of them read" if len(sample.prompts) == sample.usable else f"{len(sample.prompts):,} of them drawn"
     lines = [
-        f"Read from {source} as {sample.format}: {sample.usable:,} of {sample.records:,} records usable, "
-        f"{len(sample.prompts):,} looked at.",
+        f"Read from {source} as {sample.format}: {sample.usable:,} of {sample.records:,} records usable, {drawn}.",
         f"They ask for: {_shares(workload.structure)}.",
-        f"Prompts of {workload.input_tokens:,.0f} tokens (95 % below {workload.input_tokens_p95:,.0f}), answers of "
+        f"Prompts of {workload.input_tokens:,.0f} tokens (95% below {workload.input_tokens_p95:,.0f}), answers of "
         f"{workload.output_tokens:,.0f}, temperature {workload.temperature:g}, {workload.overlap:.0%} of an answer "
         "repeats its prompt.",
     ]
     lines += [f"Skipped {count:,}: {reason}." for reason, count in sample.skipped.items()]
     lines += [f"Line {one.line}: {one.reason}." for one in sample.first_skipped]
-    lines += [_sentence(note) for note in dict.fromkeys((*sample.notes, *workload.notes))]
+    lines += [as_sentence(note) for note in dict.fromkeys((*sample.notes, *workload.notes))]
     if workload.estimated:
         lines.append(f"Not given, so estimated: {'; '.join(what.rstrip('.') for what in workload.estimated)}.")
     return Section("What was read", Points(tuple(lines)))
@@ -256,10 +242,10 @@ def build_report(answer: Recommendation, request: RecommendationRequest, sample:
         sections.append(_chart(answer, request))
     if answer.reasons:
         sections.append(
-            Section("Why, largest effect first", Points(tuple(_sentence(reason.text) for reason in answer.reasons)))
+            Section("Why, largest effect first", Points(tuple(as_sentence(reason.text) for reason in answer.reasons)))
         )
     if answer.warnings:
-        told = tuple(f"{_sentence(warning.text)} [{warning.code}]" for warning in answer.warnings)
+        told = tuple(f"{as_sentence(warning.text)} [{warning.code}]" for warning in answer.warnings)
         sections.append(Section("Before you act on it", Points(told)))
     if answer.alternatives:
         sections.append(_alternatives(answer))
@@ -267,8 +253,7 @@ def build_report(answer: Recommendation, request: RecommendationRequest, sample:
     sections.append(_workload(answer, sample))
     if answer.configuration.schedule:
         tiers = tuple(
-            f"{first:,} to {last:,} sequences: {k} draft token{'s' if k != 1 else ''}"
-            for first, last, k in answer.configuration.schedule
+            f"{first:,} to {last:,} sequences: {draft_tokens(k)}" for first, last, k in answer.configuration.schedule
         )
         sections.append(Section("Draft tokens by batch size", Points(tiers)))
     sections.append(Section("Run it", Command(command_lines(answer.configuration.serve_arguments))))

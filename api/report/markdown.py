@@ -31,9 +31,13 @@ def _body(section: Section) -> str:
 
 
 def _table(table: Table) -> str:
+    notes = "".join(f"\n\n{_escaped(note)}" for note in table.notes)
     rows = [table.header, tuple("---" if i == 0 else "---:" for i in range(len(table.header))), *table.rows]
-    return "\n".join(
-        "| " + " | ".join(_escaped(cell) if cell[:3] != "---" else cell for cell in row) + " |" for row in rows
+    return (
+        "\n".join(
+            "| " + " | ".join(_escaped(cell) if cell[:3] != "---" else cell for cell in row) + " |" for row in rows
+        )
+        + notes
     )
 
 

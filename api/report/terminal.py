@@ -10,6 +10,7 @@ import os
 import sys
 from typing import TextIO
 
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table as RichTable
@@ -33,12 +34,16 @@ def printable(text: str) -> str:
 def console_for(stream: TextIO | None = None) -> Console:
     """A console on standard output, or on `stream`."""
     stream = stream or sys.stdout
-    told = stream.isatty() or os.environ.get("COLUMNS", "").isdigit()
-    width = None if told else _PIPED
+    width = None if _asked_width(stream) else _PIPED
     console = Console(file=stream, width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
     if console.width < _NARROWEST:
         console.width = _NARROWEST
     return console
+
+
+def _asked_width(stream: TextIO) -> bool:
+    """Is there a terminal, or somebody who names a width?"""
+    return stream.isatty() or os.environ.get("COLUMNS", "").isdigit()
 
 
 def _narrow(stream: TextIO) -> bool:
@@ -70,6 +75,8 @@ def print_table(title: str, table: Table, notes: tuple[str, ...] = ()) -> None:
     """Print one table of its own, with notes under it."""
     console = console_for()
     console.print(Text(printable(title), style="bold"))
+    if not _asked_width(sys.stdout):  # a file or a pipe has any width: a name that is cut cannot be found again
+        console.width = max(console.width, _natural_width(table))
     console.print(_table(table, console.width))
     for note in notes:
         console.print(Text(printable(note)))
@@ -85,6 +92,13 @@ def _rendered(section: Section, width: int, *, plain: bool) -> RenderableType:
     return _chart(body, width, plain=plain)
 
 
+def _natural_width(table: Table) -> int:
+    """Columns of text that a table takes where nothing is folded."""
+    columns = zip(table.header, *table.rows, strict=True)
+    widths = [max(map(cell_len, column)) for column in columns]
+    return sum(widths) + 2 * len(widths)
+
+
 def _table(table: Table, width: int) -> RenderableType:
     """A grid; where the width leaves the first column too little, each row as its name and its cells under it."""
     numbers = [max(len(row[i]) for row in (table.header, *table.rows)) for i in range(1, len(table.header))]
@@ -98,7 +112,11 @@ def _table(table: Table, width: int) -> RenderableType:
         )
     for row in table.rows:
         grid.add_row(*(Text(printable(cell)) for cell in row))
-    return grid
+    return _with_notes(grid, table)
+
+
+def _with_notes(shown: RenderableType, table: Table) -> RenderableType:
+    return Group(shown, *(Text(printable(note)) for note in table.notes)) if table.notes else shown
 
 
 def _stacked(table: Table) -> RenderableType:
@@ -107,7 +125,7 @@ def _stacked(table: Table) -> RenderableType:
         lines.append(Text(printable(row[0]), style="dim"))
         cells = (f"{head} {cell}".strip() for head, cell in zip(table.header[1:], row[1:], strict=True) if cell)
         lines.append(Text(printable("  " + ", ".join(cells))))
-    return Group(*lines)
+    return _with_notes(Group(*lines), table)
 
 
 def _points(points: Points, *, plain: bool) -> RichTable:

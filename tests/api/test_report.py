@@ -9,9 +9,10 @@ import shlex
 import pytest
 
 from advisor import RecommendationRequest, advise
-from api.report.content import Chart, Report, Section, build_report, command_lines
+from api.report.content import Chart, Report, Section, Table, build_report, command_lines
 from api.report.markdown import markdown
-from api.report.terminal import print_report, printable
+from api.report.terminal import print_report, print_table, printable
+from api.report.wording import as_sentence, chance
 from profiler.prompts.sample import Message, Prompt, PromptSample, Skipped
 
 EVIL = "evil\x1b[31m\x07\u202e|name`<b>\r.jsonl"
@@ -138,3 +139,38 @@ def test_sections_are_the_same_for_every_rendering(report):
     assert titles[0] == "Numbers"
     assert titles[-1] == "Run it"
     assert all(title in terminal.getvalue() for title in titles)
+
+
+def test_heads_that_are_predicted_alike_are_told(report):
+    """Published heads of one method get the same numbers: the table says that only a probe tells them apart."""
+    table = next(section.body for section in report.sections if section.title == "Alternatives")
+    assert isinstance(table, Table)
+    assert any("only a probe tells them apart" in note for note in table.notes)
+    assert table.notes[0] in markdown(report).replace("\\", "")
+    terminal = io.StringIO()
+    print_report(report, terminal)
+    assert table.notes[0] in " ".join(terminal.getvalue().split())
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [("vLLM does it", "vLLM does it."), ("a step.", "A step."), ("max_num_seqs admits 4", "max_num_seqs admits 4.")],
+)
+def test_sentences_begin_with_a_capital_unless_a_name_comes_first(text, sentence):
+    """Names keep their letters."""
+    assert as_sentence(text) == sentence
+
+
+@pytest.mark.parametrize(("probability", "told"), [(0.9999, ">99%"), (0.6, "60%"), (0.0, "<1%"), (0.99, "99%")])
+def test_no_prediction_is_certain(probability, told):
+    """A predicted probability is never shown as 0 or 100 per cent."""
+    assert chance(probability) == told
+
+
+def test_a_pipe_gets_names_in_one_piece(monkeypatch, capsys):
+    """What is listed can be found with grep: only a terminal folds names."""
+    name = "RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3"
+    table = Table(("name", *("a number's name",) * 6), ((name, *("1.00",) * 6),))
+    monkeypatch.delenv("COLUMNS", raising=False)
+    print_table("names", table)
+    assert name in capsys.readouterr().out

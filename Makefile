@@ -10,7 +10,9 @@ EXAMPLE := data/example_prompts.jsonl --target meta-llama/Llama-3.1-8B-Instruct 
 advise: $(VENV)/runtime
 	$(BIN)/specworth advise $(EXAMPLE)
 
+# A CPU build of vLLM for tests/real_vllm is installed once, into a cache folder that later runs find again.
 test: lint types
+	@$(BIN)/python tests/real_vllm/install.py > /dev/null
 	$(BIN)/python -m pytest -q
 
 lint: $(VENV)/development

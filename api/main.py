@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from api.commands import advise, catalog, data, memory, observe, serve
+from api.commands import advise, catalog, data, memory, observe, serve, sweep
 from api.commands.group import Group
 
 Job = Callable[[], int]  # what a command does, once its options are read; returns the exit code
@@ -46,6 +46,7 @@ app.command("memory", short_help="vLLM's memory plan, with and without a drafter
 app.add_typer(catalog.app, name="catalog", short_help="Models, drafter heads and GPUs that are known by name.")
 app.command("observe", short_help="What a live vLLM server is doing, from its /metrics.")(observe.observe)
 app.add_typer(data.app, name="data", short_help="The measurements behind the predictions: coverage and plots.")
+app.command("sweep", short_help="Measure a grid of engines and traffic, for fitting the cost model.")(sweep.sweep)
 app.command("serve", short_help="The same as an HTTP service.")(serve.serve)
 
 

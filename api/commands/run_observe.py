@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from api.commands.duration import seconds
 from api.report.content import Table
 from api.report.terminal import print_table
 from profiler.deployment import METHODS
 from profiler.errors import InputError, UnknownNameError
 from profiler.observe import Levels, Observation, ObservedSpeculation, Spread, summarise, watch, write_observation
 
-_UNITS = {"ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-_LONGEST_S = 24 * 3600.0
-_SHORTEST_S = 0.05
-
 
 def run_observe(options: Mapping[str, Any]) -> int:
     """Watch, save, show; 0."""
-    seconds = _seconds(options["window"], option="--for")
-    every_s = min(_seconds(options["every"], option="--every"), seconds)
+    length_s = seconds(options["window"], option="--for")
+    every_s = min(seconds(options["every"], option="--every"), length_s)
     method = options["method"]
     if method is not None and method not in METHODS:
         raise UnknownNameError("--method: unknown method", expected=f"one of {', '.join(METHODS)}", got=repr(method))
@@ -33,11 +29,11 @@ def run_observe(options: Mapping[str, Any]) -> int:
         raise InputError("--out: cannot write there", expected="a file in a folder that exists", got=got)
     watched = watch(
         options["url"],
-        seconds=seconds,
+        seconds=length_s,
         every_s=every_s,
         api_key=_api_key(options["api_key_env"]),
         model=options["model"],
-        on_reading=_progress(seconds),
+        on_reading=_progress(length_s),
     )
     observation = summarise(
         watched, model=options["model"], method=method, num_speculative_tokens=options["num_speculative_tokens"]
@@ -53,15 +49,6 @@ def run_observe(options: Mapping[str, Any]) -> int:
     return 0
 
 
-def _seconds(text: str, *, option: str) -> float:
-    """A length of time as people write it."""
-    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|min|m|h)?", text.strip())
-    seconds = float(found[1]) * _UNITS[found[2] or ""] if found else 0.0
-    if not _SHORTEST_S <= seconds <= _LONGEST_S:
-        raise InputError(f"{option}: no such time", expected="one from 50ms to 24h, such as 60s or 5m", got=repr(text))
-    return seconds
-
-
 def _api_key(variable: str | None) -> str | None:
     if variable is None:
         return None
@@ -73,13 +60,13 @@ def _api_key(variable: str | None) -> str | None:
     return key
 
 
-def _progress(seconds: float) -> Callable[[float], None] | None:
+def _progress(length_s: float) -> Callable[[float], None] | None:
     """One line on a terminal that says how long it still takes; nothing where nobody looks."""
     if not sys.stderr.isatty():
         return None
 
     def tell(passed: float) -> None:
-        left = max(0.0, seconds - passed)
+        left = max(0.0, length_s - passed)
         print(
             f"\rwatching, {left:.0f} s left " if left else "\r" + " " * 30 + "\r", end="", file=sys.stderr, flush=True
         )

@@ -21,9 +21,10 @@ from profiler.serving.launch import ServeCommand, Server, launched, serve_prefix
 from tests.real_vllm.install import Environment, environment_folder
 
 MODEL = "smollm"  # the name under which all servers serve it
+# 300 MB hold two requests of the longest length with the drafter's layers; a server then needs 3 GB in all.
 ARGUMENTS = (
     "--enforce-eager", "--dtype", "float32", "--max-model-len", "2048", "--max-num-seqs", "8",
-    "--served-model-name", MODEL,
+    "--served-model-name", MODEL, "--kv-cache-memory-bytes", "300000000",
 )  # fmt: skip
 PER_REQUEST = ("--enable-per-request-metrics", "--per-request-spec-decode-metrics", "detailed")
 K = 3  # draft tokens of every speculative server
@@ -75,7 +76,6 @@ def serve_environment(vllm_environment: Environment) -> dict[str, str]:
     """Environment variables of a CPU server; two cores at most, since more would make a small model no faster."""
     cores = sorted(os.sched_getaffinity(0))[:2]
     environment = {
-        "VLLM_CPU_KVCACHE_SPACE": "1",
         "VLLM_CPU_OMP_THREADS_BIND": ",".join(str(core) for core in cores),
         "VLLM_NO_USAGE_STATS": "1",
         "VLLM_HOST_IP": "127.0.0.1",

@@ -1,0 +1,102 @@
+"""`specworth sweep`: runs `python -m profiler.sweep` under the interpreter that has vLLM, and ends it with us.
+
+That interpreter sees nothing of ours but the package `profiler`, through a link in a folder of its own: our own
+site-packages were built for another Python and hold other versions than vLLM's.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import profiler
+from api.commands.duration import seconds
+from profiler.errors import InputError
+from profiler.sweep.grid import read_grid
+
+_GRACE_S = 15.0  # a sweep that is told to stop ends its engine and writes that engine's log
+
+
+def run_sweep(options: Mapping[str, Any]) -> int:
+    """Check the grid here, where errors are told soonest, then measure; the sweep's own exit code."""
+    grid = read_grid(options["grid"])
+    for name in options["only"] or ():
+        if name not in {engine.name for engine in grid.engines}:
+            known = ", ".join(engine.name for engine in grid.engines)
+            raise InputError("--only: the grid has no such engine", expected=f"one of {known}", got=repr(name))
+    python = _interpreter(options["python"], needs_vllm=not options["plan"])
+    arguments = [
+        str(options["grid"].absolute()),
+        "--out",
+        str(options["out"].absolute()),
+        "--seed",
+        str(options["seed"]),
+    ]
+    if options["time_limit"] is not None:
+        arguments += ["--time-limit", f"{seconds(options['time_limit'], option='--time-limit'):g}"]
+    arguments += [flag for flag, given in (("--resume", options["resume"]), ("--plan", options["plan"])) if given]
+    if options["only"]:
+        arguments += ["--only", *options["only"]]
+    with _our_source() as source:
+        environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONHOME", "VIRTUAL_ENV")}
+        return _run([python, "-m", "profiler.sweep", *arguments], environment | {"PYTHONPATH": str(source)})
+
+
+def _interpreter(given: str | None, *, needs_vllm: bool) -> str:
+    remedy = "name an interpreter that has vLLM with --python PATH"
+    if given is None:
+        if needs_vllm and find_spec("vllm") is None:
+            raise InputError("specworth's own interpreter has no vLLM", remedy=remedy)
+        return sys.executable
+    path = shutil.which(str(Path(given).expanduser()))
+    if path is None:
+        raise InputError(f"--python: {given} is no program", expected="a Python interpreter", remedy=remedy)
+    # Checked without importing it, which takes ten seconds.
+    look = "import importlib.util, sys; sys.exit(importlib.util.find_spec('vllm') is None)"
+    try:
+        found = subprocess.run([path, "-c", look], capture_output=True, timeout=60).returncode == 0
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InputError(f"--python: {given} cannot be run", got=str(error), remedy=remedy) from error
+    if needs_vllm and not found:
+        raise InputError(f"--python: {given} has no vLLM", remedy=remedy)
+    return path
+
+
+@contextmanager
+def _our_source() -> Iterator[Path]:
+    """A folder that holds the package `profiler` and nothing else."""
+    with tempfile.TemporaryDirectory(prefix="specworth-source-") as folder:
+        (Path(folder) / "profiler").symlink_to(Path(profiler.__file__).parent, target_is_directory=True)
+        yield Path(folder)
+
+
+def _run(command: list[str], environment: dict[str, str]) -> int:
+    """Run to the end; Ctrl-C and SIGTERM interrupt the sweep, which then ends its engine itself."""
+    process = subprocess.Popen(command, env=environment, start_new_session=True)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(_GRACE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        return 130
+    finally:
+        signal.signal(signal.SIGTERM, before)

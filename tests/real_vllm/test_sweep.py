@@ -1,0 +1,100 @@
+"""`specworth sweep` measures real engines under vLLM's own interpreter, which has nothing of ours but the source."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from profiler.sweep.rows import read_rows
+
+SHAPES = """
+tiny:
+  architectures: [LlamaForCausalLM]
+  model_type: llama
+  hidden_size: 128
+  intermediate_size: 256
+  num_hidden_layers: 2
+  num_attention_heads: 4
+  num_key_value_heads: 2
+  head_dim: 32
+  vocab_size: 1024
+  max_position_embeddings: 2048
+  tie_word_embeddings: true
+  torch_dtype: float32
+"""
+GRID = """
+shapes: shapes.yaml
+settings: {max_model_len: 512, max_num_seqs: 4, enforce_eager: true, dtype: float32, kv_cache_memory_bytes: 60000000}
+traffic: {core: [[2, 32, 16]]}
+engines:
+  - {name: base, target: tiny, traffic: [core]}
+  - {name: ngram, target: tiny, traffic: [core], speculation: {method: ngram, num_speculative_tokens: 3,
+     prompt_lookup_min: 2, prompt_lookup_max: 4}}
+"""
+
+
+@pytest.fixture(scope="module")
+def swept(vllm_python, serve_environment, tmp_path_factory):
+    """A sweep of two cells, and the same command again."""
+    folder = tmp_path_factory.mktemp("sweep")
+    (folder / "shapes.yaml").write_text(SHAPES)
+    (folder / "grid.yaml").write_text(GRID)
+
+    def sweep(*more):
+        command = [sys.executable, "-m", "api.main", "sweep", folder / "grid.yaml", "--out", folder / "out"]
+        command += ["--python", vllm_python, *more]
+        return subprocess.run(
+            list(map(str, command)), env=os.environ | serve_environment, capture_output=True, text=True, timeout=300
+        )
+
+    first = sweep()
+    assert first.returncode == 0, first.stdout + first.stderr
+    return read_rows([folder / "out" / "rows.jsonl"]), first, sweep, folder / "out"
+
+
+def test_each_cell_is_one_row(swept):
+    """Two engines, one point: two rows with throughput, latencies and the facts of engine and host."""
+    rows, first, *_ = swept
+    assert [row["engine"] for row in rows] == ["base", "ngram"], first.stdout
+    for row in rows:
+        assert (row["concurrency"], row["input_tokens"], row["output_tokens"]) == (2, 32, 16)
+        assert row["output_tokens_per_s"] > 0
+        assert row["tpot_ms_p50"] > 0
+        assert row["ttft_ms_p50"] > 0
+        assert row["step_ms_p50"] > 0
+        assert row["engine_version"].startswith("0.32.0")
+        assert row["repeats"] >= 3
+        assert row["target_parameters"] > 0
+    assert rows[0]["tpot_ms_p50"] == pytest.approx(rows[0]["step_ms_p50"], rel=0.5)
+
+
+def test_only_the_speculative_row_has_drafts(swept):
+    """Drafts, drafted and accepted tokens per position of the n-gram engine; none of the baseline."""
+    base, ngram = swept[0]
+    assert (base["method"], base["drafts"], base["accepted_per_position"]) == ("none", 0, [])
+    assert ngram["method"] == "ngram"
+    assert 0 < ngram["drafts"] <= ngram["drafted_tokens"] <= 3 * ngram["drafts"]
+    assert sum(ngram["accepted_per_position"]) == ngram["accepted_tokens"]
+
+
+def test_a_finished_sweep_is_not_measured_twice(swept):
+    """Without --resume the folder is refused in one line; with it nothing is left to do."""
+    rows, _, sweep, out = swept
+    refused = sweep()
+    assert refused.returncode == 2
+    assert "--resume" in refused.stderr
+    assert len(refused.stderr.strip().splitlines()) == 1
+    resumed = sweep("--resume")
+    assert resumed.returncode == 0
+    assert read_rows([out / "rows.jsonl"]) == rows
+
+
+def test_engines_logs_are_kept(swept):
+    """What each engine said about itself stands beside the rows."""
+    out = swept[3]
+    engines = [json.loads(line) for line in (out / "engines.jsonl").read_text().splitlines()]
+    assert [engine["engine"] for engine in engines] == ["base", "ngram"]
+    assert not any(engine["error"] for engine in engines)
+    assert (out / "engine_logs.gz").stat().st_size > 0

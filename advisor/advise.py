@@ -81,7 +81,7 @@ def advise(
     # Does it pay, up to where, and why?
     cannot_run = preflight.blocked is not None
     outlook = look_around(
-        deployment, best, concurrency=load.concurrency, evidence=evidence, policy=policy, blocked=cannot_run
+        deployment, best, concurrency=load.concurrency, evidence=evidence, policy=policy, blocked=preflight.blocked
     )
     decision = decide(
         probability=0.0 if cannot_run else best.probability(policy),
@@ -105,7 +105,7 @@ def advise(
         enable_ranges=list(outlook.crossover.ranges),
         curve=best.curve(),
         configuration=configure(
-            request.deployment, chosen if enabled else None, k=best.case.k, schedule=schedule,
+            request.deployment, deployment, chosen if enabled else None, k=best.case.k, schedule=schedule,
             heterogeneous_vocab=preflight.heterogeneous_vocab,
         ),
         alternatives=describe_alternatives(

@@ -13,10 +13,13 @@ from advisor.candidates import Candidate
 from advisor.recommendation import Configuration
 from advisor.request import DeploymentSpec
 from advisor.schedule import Schedule
+from profiler.compatibility import method_name
+from profiler.deployment import Deployment
 
 
 def configure(
     spec: DeploymentSpec,
+    deployment: Deployment,
     candidate: Candidate | None,
     *,
     k: int,
@@ -24,22 +27,23 @@ def configure(
     heterogeneous_vocab: bool = False,
 ) -> Configuration:
     """The configuration of a candidate, or of serving without speculation where it is None."""
-    arguments = _settings(spec)
+    arguments = _settings(spec, deployment)
     if candidate is None:
         return Configuration(speculative_config=None, serve_arguments=arguments, schedule=None)
-    config = speculative_config(candidate, k=k, schedule=schedule, heterogeneous_vocab=heterogeneous_vocab)
+    config = speculative_config(candidate, deployment, k=k, schedule=schedule, heterogeneous_vocab=heterogeneous_vocab)
     arguments += ["--speculative-config", json.dumps(config)]
     return Configuration(speculative_config=config, serve_arguments=arguments, schedule=schedule)
 
 
 def speculative_config(
-    candidate: Candidate, *, k: int, schedule: Schedule | None, heterogeneous_vocab: bool
+    candidate: Candidate, deployment: Deployment, *, k: int, schedule: Schedule | None, heterogeneous_vocab: bool
 ) -> dict[str, Any]:
     """vLLM's SpeculativeConfig; only what differs from its defaults."""
     spec = candidate.spec
     # The largest k sizes the buffers; a schedule chooses below it.
     most = max([k, *(tokens for _, _, tokens in schedule or ())])
-    config: dict[str, Any] = {"method": candidate.method, "num_speculative_tokens": most}
+    method = method_name(candidate.method, deployment.target, deployment.engine_version)
+    config: dict[str, Any] = {"method": method, "num_speculative_tokens": most}
     if candidate.draft_name is not None:
         config["model"] = candidate.draft_name
     if candidate.method == "ngram" and spec is not None:
@@ -57,9 +61,9 @@ def speculative_config(
     return config
 
 
-def _settings(spec: DeploymentSpec) -> list[str]:
+def _settings(spec: DeploymentSpec, deployment: Deployment) -> list[str]:
     """The deployment's settings that were given, as `vllm serve` takes them."""
-    arguments = [spec.target.name]
+    arguments = [deployment.target.name]  # in full, where the request has it short
     valued = {
         "--quantization": spec.target.quantization,
         "--tensor-parallel-size": spec.tensor_parallel_size if spec.tensor_parallel_size > 1 else None,

@@ -47,17 +47,17 @@ def resolve_deployment(spec: DeploymentSpec) -> Deployment:
 
 def resolve_model(spec: ModelSpec, *, field: str) -> Architecture:
     """An architecture from the config that the request gives, else from the catalog."""
-    config = spec.config
+    config, name = spec.config, spec.name
     if config is None and spec.quantization is None:
         return find_model(spec.name, field=field)
     if config is None:
         find_model(spec.name, field=field)  # an unknown name is told with its neighbours
         entry = find_entry(spec.name)
         assert entry is not None
-        config = dict(entry.config)
+        config, name = dict(entry.config), entry.name
     try:
         return read_architecture(
-            config, name=spec.name, quantization=spec.quantization, hf_quant_config=spec.hf_quant_config
+            config, name=name, quantization=spec.quantization, hf_quant_config=spec.hf_quant_config
         )
     except ArchitectureError as error:
         place = f"{field}.config" if error.field is None else f"{field}.config.{error.field}"

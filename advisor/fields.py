@@ -56,7 +56,7 @@ class Closed(BaseModel):
 
     @classmethod
     def _unknown(cls, key: str) -> str:
-        nearest = process.extractOne(key, list(cls.model_fields), scorer=fuzz.WRatio, score_cutoff=60)
+        nearest = process.extractOne(key, list(cls.model_fields), scorer=fuzz.ratio, score_cutoff=60)
         hint = f"did you mean {nearest[0]!r}?" if nearest else "known are " + ", ".join(sorted(cls.model_fields))
         return f"unknown field {key!r}; {hint}"
 

@@ -39,9 +39,9 @@ def resolve_load(spec: TrafficSpec, *, deployment: Deployment, conditions: Condi
     if spec.request_rate is None:
         assumed = min(ASSUMED_CONCURRENCY, limit)
         text = (
-            f"neither concurrency nor request_rate is given: {assumed} requests at once are assumed; see the curve, "
-            "and "
-            "give one of them"
+            "neither concurrency nor request_rate is given: "
+            + (f"{assumed} requests at once are" if assumed > 1 else "a single request at a time is")
+            + " assumed; see the curve, and give one of them"
         )
         estimated = f"concurrency: {assumed} assumed, since prompts do not tell it"
         return Load(assumed, True, (estimated,), (Warned(code="concurrency_assumed", text=text),))
@@ -70,8 +70,8 @@ def resolve_load(spec: TrafficSpec, *, deployment: Deployment, conditions: Condi
         most = float(np.max(1000.0 * grid / times))
         text = (
             f"{spec.request_rate:g} requests/s arrive, but this deployment completes at most {most:.2g} without "
-            "speculation: "
-            f"it is saturated, the queue grows without bound, and the verdict is that of {limit:,} running requests"
+            "speculation: it is saturated, the queue grows without bound, and the verdict is that of "
+            + (f"{limit:,} running requests" if limit > 1 else "one running request")
         )
         warnings = (Warned(code="saturated", text=text),)
     return Load(max(1, round(solved)), False, (estimated,), warnings)

@@ -40,7 +40,7 @@ def look_around(
     concurrency: int,
     evidence: AcceptanceEvidence | None,
     policy: PolicySpec,
-    blocked: bool,
+    blocked: str | None,
 ) -> Outlook:
     """Predict the surroundings of the chosen case; one that is blocked pays nowhere."""
     case = best.case
@@ -69,7 +69,7 @@ def look_around(
     estimate = decided(predictions.speedups, policy.objective)
 
     pays = estimate.value[: fine.size] >= (
-        math.inf if blocked else policy.min_speedup
+        math.inf if blocked is not None else policy.min_speedup
     )  # just where the probability is at least 0.5
     first = fine.size + len(ks) * sizes.size
     present = float(decided(best.predictions.speedups, policy.objective).value[best.row])
@@ -83,6 +83,7 @@ def look_around(
             fixed_k=case.k,
         ),
         reasons=tell(
-            best.predictions, best.row, changes, speedups=estimate.value[first:].tolist(), present=present, most=most
+            best.predictions, best.row, changes, speedups=estimate.value[first:].tolist(), present=present, most=most,
+            blocked=blocked,
         ),
     )

@@ -24,6 +24,7 @@ from profiler.compatibility import (
     version_statement,
 )
 from profiler.deployment import Deployment
+from profiler.memory import MemoryPlan
 from profiler.prompts.sample import Prompt
 
 GIB = 2**30
@@ -123,17 +124,35 @@ def _memory(candidate: Candidate, capacity: Capacity) -> Preflight:
     """Does the drafter fit, and what does it leave of the KV cache?"""
     plan, without = capacity.plans.get(candidate), capacity.without
     if plan is None:
-        text = f"{candidate.label} does not fit: {capacity.misfits[candidate]}"
-        return Preflight((Warned(code="drafter_does_not_fit", text=text),), blocked=text)
+        why = f"does not fit: {capacity.misfits[candidate]}"
+        warning = Warned(code="drafter_does_not_fit", text=f"{candidate.label} {why}")
+        return Preflight((warning,), blocked=f"it {why}")
     left = plan.kv_tokens / max(without.kv_tokens, 1)
     if left >= LITTLE_CACHE:
         return Preflight(())
     text = (
         f"{candidate.label} leaves {plan.kv_tokens:,} tokens of KV cache instead of {without.kv_tokens:,} "
-        f"({left:.0%}): "
-        f"its weights take {plan.drafter_weight_bytes / GIB:.2f} GiB, and its own layers keep a cache, too"
+        f"({left:.0%}): " + "; ".join(_takes(plan, without))
     )
     return Preflight((Warned(code="little_kv_cache", text=text),))
+
+
+def _takes(plan: MemoryPlan, without: MemoryPlan) -> Iterator[str]:
+    """What of the KV cache goes where, largest first."""
+    weights = plan.drafter_weight_bytes
+    buffers = plan.activation_bytes + plan.graph_bytes - without.activation_bytes - without.graph_bytes
+    told = [
+        (weights, f"its weights take {weights / GIB:.2f} GiB"),
+        (
+            buffers,
+            f"buffers for verifying drafts take {buffers / GIB:.2f} GiB more (they grow with max_num_seqs and the "
+            "vocabulary: a smaller max_num_seqs helps)",
+        ),
+    ]
+    yield from (text for size, text in sorted(told, reverse=True) if size > 0.01 * GIB)
+    if plan.kv_bytes_per_token > without.kv_bytes_per_token:
+        more = plan.kv_bytes_per_token / without.kv_bytes_per_token - 1
+        yield f"its own layers make each token's cache {more:.0%} larger"
 
 
 def _size(candidate: Candidate, deployment: Deployment) -> Iterator[Warned]:

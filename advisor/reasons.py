@@ -19,8 +19,6 @@ from models.estimate import Estimate
 from models.structure import STRUCTURES
 from profiler.architecture import Architecture
 
-SMALLEST_EFFECT = 0.005  # below what two decimals show
-
 _SPOKEN_STRUCTURE = {
     "code": "code", "json": "JSON", "sql": "SQL", "math": "math", "translation": "translations",
     "summarisation": "summaries", "question_answering": "answers to questions", "chat": "chat",
@@ -50,11 +48,14 @@ def what_ifs(case: Case, *, concurrency: int, context: int | None) -> Iterator[W
     if case.candidate.method in ("ngram", "suffix"):
         other = 0.8 if conditions.overlap < 0.4 else 0.1
         changed = _with(case, overlap=other)
-        text = f"if {other:.0%} of the answers repeated their prompts instead of {conditions.overlap:.0%}"
+        text = (
+            f"if {other:.0%} of an answer could be copied from what stands before it instead of "
+            f"{conditions.overlap:.0%}"
+        )
         yield WhatIf("overlap", changed, concurrency, text)
     if case.limit < min(concurrency, case.limit_without):
         text = (
-            f"if the drafter took nothing from the KV cache ({case.limit:,} requests run instead of "
+            f"if speculation took nothing from the KV cache (now {case.limit:,} requests run instead of "
             f"{case.limit_without:,})"
         )
         yield WhatIf("memory", replace(case, limit=case.limit_without), concurrency, text)
@@ -68,12 +69,15 @@ def tell(
     speedups: Sequence[float],
     present: float,
     most: float,
+    blocked: str | None = None,
 ) -> list[Reason]:
     """Reasons in order of the size of their effect; those that round to nothing are left out, but never all.
 
-    present: the speedup of the chosen row; most: what it would be if all drafts were accepted.
+    present: the speedup of the chosen row; most: what it would be if all drafts were accepted; blocked: why the engine
+    would not start so.
     """
-    reasons = [_acceptance(predictions, row, present=present, most=most)]
+    balance = _acceptance(predictions, row, present=present, most=most)
+    reasons = [balance] if _differ(most, present) else []
     reasons += [
         Reason(
             factor=change.factor,
@@ -81,9 +85,18 @@ def tell(
             text=f"{change.text}: {speedup:.2f}x instead of {present:.2f}x",
         )
         for change, speedup in zip(changes, speedups, strict=True)
+        if _differ(speedup, present)
     ]
     reasons.sort(key=lambda reason: -abs(reason.effect))
-    return [r for i, r in enumerate(reasons) if i == 0 or abs(r.effect) >= SMALLEST_EFFECT]
+    if blocked is not None:
+        text = f"it cannot run here: {blocked}; if it could, {present:.2f}x would be expected"
+        reasons.insert(0, Reason(factor="cannot_run", effect=1.0 - present, text=text))
+    return reasons or [balance]
+
+
+def _differ(one: float, other: float) -> bool:
+    """Whether two speedups differ as they are told."""
+    return f"{one:.2f}" != f"{other:.2f}"
 
 
 def _acceptance(predictions: Predictions, row: int, *, present: float, most: float) -> Reason:

@@ -102,7 +102,7 @@ class WorkloadSummary(Told):
     input_tokens: float
     input_tokens_p95: float
     output_tokens: float
-    overlap: float = Field(description="Expected share of the answer that repeats the prompt")
+    overlap: float = Field(description="Expected share of the answer that stands in the prompt or earlier in itself")
     temperature: float
     concurrency: int
     cached_prefix_share: float

@@ -192,8 +192,8 @@ class EvidenceSpec(Closed):
         """Refuse counts that k draft tokens a step cannot have given."""
         if self.drafts is None:
             return
-        if self.accepted_per_position is not None and len(self.accepted_per_position) > k:
-            what = f"expected at most k = {k} positions, got {len(self.accepted_per_position)}"
+        if self.accepted_per_position is not None and len(self.accepted_per_position) != k:
+            what = f"expected k = {k} counts, one for each position, got {len(self.accepted_per_position)}"
             raise refuse(what, "evidence", "accepted_per_position", got=self.accepted_per_position)
         if self.accepted > k * self.drafts:
             what = (

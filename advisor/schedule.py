@@ -41,7 +41,8 @@ def batch_size_schedule(
     tiers: list[list[int]] = [[1, 1, names[present]]]
     for column in range(batch_size.shape[0]):
         best = int(np.argmax(options[:, column]))
-        if best != present and options[best, column] >= options[present, column] * WORTH_SWITCHING:
+        is_last = 0 < column == batch_size.shape[0] - 1  # a tier of the very largest batch alone decides nothing
+        if best != present and not is_last and options[best, column] >= options[present, column] * WORTH_SWITCHING:
             present = best
             tiers.append([int(batch_size[column]), 0, names[present]])
         tiers[-1][1] = int(batch_size[column])
@@ -61,7 +62,7 @@ def resolve_schedule(
         return None, ()
     if model_runner(deployment.target, candidate.method, version) == 1:
         return schedule, ()
-    # By the source of 0.26.0: the scheduler trims what is verified, v1/worker/gpu never reads num_spec_tokens_to_schedule.
+    # By 0.26.0's source: the scheduler trims what is verified; v1/worker/gpu never reads num_spec_tokens_to_schedule.
     text = (
         f"vLLM {version} serves this target with its second model runner: it verifies as many tokens as the schedule "
         "says, but still drafts the largest k (vllm-project/vllm#51510), so large batches gain a little less than a "

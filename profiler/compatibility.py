@@ -91,14 +91,29 @@ def _ranges(kind: Literal["methods", "options"], name: str, *, field: str) -> li
 
 def supports(method: str, engine_version: str) -> bool | None:
     """Whether this version has the method; None where the version is not known. UnknownNameError for other methods."""
-    ranges = _ranges("methods", method, field="deployment.speculation.method")
-    return _within(ranges, parse_version(engine_version)) if is_known_version(engine_version) else None
+    return _supported(_ranges("methods", method, field="deployment.speculation.method"), engine_version)
 
 
 def supports_option(option: str, engine_version: str) -> bool | None:
     """Whether this version's speculative config has the field; None where the version is not known."""
-    ranges = _ranges("options", option, field=f"deployment.speculation.{option}")
-    return _within(ranges, parse_version(engine_version)) if is_known_version(engine_version) else None
+    return _supported(_ranges("options", option, field=f"deployment.speculation.{option}"), engine_version)
+
+
+def _supported(ranges: list[dict[str, str]], engine_version: str) -> bool | None:
+    version, first = parse_version(engine_version), parse_version(_facts()["first_known"])
+    if is_known_version(engine_version):
+        return _within(ranges, version)
+    # What came after the first known version was not there before it.
+    return False if version < first and all(parse_version(r["since"]) > first for r in ranges) else None
+
+
+def method_name(method: str, target: Architecture, engine_version: str) -> str:
+    """The method as this version's speculative config calls it: MTP had a name for each family before 0.11.1."""
+    facts = _facts()["mtp_names"]
+    if method != "mtp" or parse_version(engine_version) >= parse_version(facts["until"]):
+        return method
+    name: str = facts["families"].get(target.model_type, method)
+    return name
 
 
 def _spoken_ranges(ranges: list[dict[str, str]]) -> str:

@@ -20,6 +20,10 @@ from models.estimate import Floats
 from profiler.errors import EvidenceError
 
 DRAFTS_PER_REQUEST = 67.0  # an answer of 200 tokens at an AL of 3, as in design.md's measurements
+# vLLM counts every accepted token, but a request's last step emits only up to its end: decode tokens - accepted tokens
+# falls short of the steps by about (AL - 1) / 2 a request. Seen on an H200 (EAGLE-3, AL 3): 3 % too few steps with
+# answers of 128 tokens, 9 to 12 % with 64; half as many again as there are steps are answers of some ten tokens.
+MOST_DRAFTS_A_STEP = 1.5
 SHIFT_DOUBT = 0.5  # of a model's difference between settings: the sd of the temperature slopes over their mean
 
 
@@ -88,11 +92,11 @@ def _check_agreement(evidence: AcceptanceEvidence) -> None:
             got="neither",
         )
     if positions is not None:
-        if len(positions) > k:
+        if len(positions) != k:
             raise _refuse(
-                "More positions were accepted than are drafted",
+                "Accepted tokens are not counted for each drafted position",
                 field="accepted_per_position",
-                expected=f"at most {k} counts, one for each draft token",
+                expected=f"{k} counts, one for each draft token (0 where none was accepted)",
                 got=f"{len(positions)} counts",
             )
         if any(later > earlier for earlier, later in zip((drafts, *positions), positions, strict=False)):
@@ -140,12 +144,11 @@ def _check_agreement(evidence: AcceptanceEvidence) -> None:
         )
     if evidence.decode_tokens is not None:
         steps = evidence.decode_tokens - evidence.accepted
-        # The last step of a request may draft past its end: 5 % of slack, no more.
-        if drafts > 1.05 * steps + 1:
+        if drafts > MOST_DRAFTS_A_STEP * steps + 1:
             raise _refuse(
                 "More drafts than decode steps were counted",
                 field="decode_tokens",
-                expected=f"decode_tokens - accepted tokens of at least drafts ({drafts:g})",
+                expected=f"decode_tokens - accepted tokens of at least about drafts ({drafts:g})",
                 got=f"{steps:g} decode steps",
             )
 
@@ -211,7 +214,7 @@ def _measured_odds(evidence: AcceptanceEvidence, odds: Floats) -> Floats:
     shifted: Floats = odds + (low + high) / 2
     positions = evidence.accepted_per_position
     if positions is not None:
-        counts = np.array([evidence.drafts, *positions, *([0.0] * (k - len(positions)))])
+        counts = np.array([evidence.drafts, *positions])
         alpha = np.divide(counts[1:], counts[:-1], out=np.zeros(k), where=counts[:-1] > 0)
         shifted[:, :k] = logit(alpha)[None, :]
     return shifted

@@ -58,3 +58,11 @@ def test_a_schedule_where_k_should_fall_with_the_batch():
     config = answer.configuration.speculative_config
     assert config["num_speculative_tokens_per_batch_size"] == [list(tier) for tier in schedule]
     assert ask(**parts, engine_version="0.20.0").configuration.schedule is None
+
+
+def test_the_model_is_served_by_its_full_name():
+    """A short name that the catalog knows is no name that vLLM could load."""
+    arguments = ask(target="llama-3.1-8b", gpu="H200").configuration.serve_arguments
+    assert arguments[0] == "meta-llama/Llama-3.1-8B-Instruct"
+    arguments = ask(target={"name": "qwen3-8b", "quantization": "fp8"}, gpu="H200").configuration.serve_arguments
+    assert arguments[:3] == ["Qwen/Qwen3-8B", "--quantization", "fp8"]

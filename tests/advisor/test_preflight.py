@@ -132,3 +132,24 @@ def test_a_target_with_nothing_to_gain():
     """A target that reads its weights faster than its layers are launched."""
     assert "small_target" in codes(ask(target={"name": "tiny", "config": TINY}, speculation=NGRAM_K4))
     assert "small_target" not in codes(ask(speculation=NGRAM_K4))
+
+
+def test_what_takes_the_cache_is_told_by_its_cause():
+    """A method without weights takes cache by its buffers, which grow with max_num_seqs; nothing else is blamed."""
+    answer = ask(
+        speculation={"method": "suffix", "num_speculative_tokens": 4}, gpu="L4", max_num_seqs=1024, max_model_len=4096,
+        traffic={"concurrency": 2},
+    )  # fmt: skip
+    text = text_of(answer, "little_kv_cache")
+    assert "buffers for verifying drafts take" in text
+    assert "weights" not in text
+    assert "layers" not in text
+
+
+def test_why_a_candidate_cannot_run_is_the_first_reason():
+    """A speedup that cannot be had is told as such, so that verdict and numbers do not contradict each other."""
+    answer = ask(speculation=EAGLE3_K3, engine_version="0.8.0")
+    assert answer.verdict == "disable"
+    assert answer.reasons[0].factor == "cannot_run"
+    assert "it cannot run here: vLLM 0.8.0 has no method eagle3" in answer.reasons[0].text
+    assert f"{answer.speedup.end_to_end.value:.2f}x would be expected" in answer.reasons[0].text

@@ -48,3 +48,15 @@ def test_a_draft_models_size_and_an_ngrams_overlap():
     assert "drafter_size" in factors(ask(speculation=DRAFT_K3))
     assert "overlap" in factors(ask(speculation=NGRAM_K4))
     assert not {"drafter_size", "overlap"} & set(factors(ask(speculation=EAGLE3_K3)))
+
+
+def test_no_reason_says_that_nothing_changes():
+    """What rounds to the same speedup is no reason; there is always one."""
+    for concurrency in (1, 16, 128):
+        for speculation in (EAGLE3_K3, NGRAM_K4):
+            reasons = ask(speculation=speculation, traffic={"concurrency": concurrency}).reasons
+            assert reasons
+            for reason in reasons:
+                numbers = re.search(r"([\d.]+)x instead of ([\d.]+)x", reason.text)
+                assert numbers is not None
+                assert numbers[1] != numbers[2]

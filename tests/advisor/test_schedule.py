@@ -22,6 +22,12 @@ def test_fewer_draft_tokens_for_larger_batches():
 
 def test_a_tier_without_drafts_must_earn_its_cost():
     """k = 0 costs what the loaded drafter costs: it is chosen only where even one draft token loses more."""
-    speedup = np.array([[1.5, 1.3, 0.95, 0.9, 0.7], [0.87] * 5])
+    speedup = np.array([[1.5, 1.3, 0.9, 0.7, 0.7], [0.87] * 5])
     tiers = batch_size_schedule(batch_size=SIZES, speedup=speedup, k=[3, 0], fixed_k=3)
-    assert tiers == [(1, 127, 3), (128, 128, 0)]
+    assert tiers == [(1, 63, 3), (64, 128, 0)]
+
+
+def test_the_largest_batch_alone_is_no_tier():
+    """A tier that only a full server would enter is noise in a configuration."""
+    speedup = np.array([[1.5, 1.3, 0.95, 0.9, 0.7], [0.87] * 5])
+    assert batch_size_schedule(batch_size=SIZES, speedup=speedup, k=[3, 0], fixed_k=3) is None

@@ -115,3 +115,18 @@ def test_lookup_without_decode_tokens_cannot_say_that_it_never_drafts():
     """Zero drafts alone say nothing: nothing may have run."""
     with pytest.raises(EvidenceError, match="No draft was counted"):
         AcceptanceEvidence("ngram", 4, drafts=0, accepted_tokens=0)
+
+
+def test_tokens_cut_off_at_the_end_of_answers_are_no_contradiction():
+    """vLLM counts accepted tokens that a request's end cuts off: short answers seem to have fewer steps than drafts."""
+    seen = evidence(k=5, drafts=6623, accepted_tokens=13379, drafted_tokens=33115, decode_tokens=19430)  # an H200's
+    assert seen.draft_share == 1.0
+    with pytest.raises(EvidenceError, match="More drafts than decode steps"):
+        evidence(drafts=1000, accepted_tokens=1500, decode_tokens=2100)
+
+
+def test_every_drafted_position_has_its_count():
+    """A list shorter than k leaves open what its last positions accepted: never taken as nothing."""
+    with pytest.raises(EvidenceError, match="3 counts, one for each draft token") as caught:
+        AcceptanceEvidence("eagle3", 3, drafts=412, accepted_per_position=(390, 301))
+    assert caught.value.field == "evidence.accepted_per_position"

@@ -12,6 +12,7 @@ from profiler.compatibility import (
     default_gpu_memory_utilization,
     draft_tensor_parallel_sizes,
     is_known_version,
+    method_name,
     method_problem,
     model_runner,
     option_problem,
@@ -60,12 +61,27 @@ def test_methods(method, version, there):
 def test_unknown_versions(version):
     """A version that nobody has read is neither granted nor refused anything, and that is said."""
     assert not is_known_version(version)
-    assert supports("eagle3", version) is None
-    assert method_problem("eagle3", version) is None
+    assert supports("ngram", version) is None
+    assert method_problem("ngram", version) is None
     assert asynchronous_scheduling("eagle3", version) is None
     assert not async_scheduling_lost("draft_model", version)
     assert "0.8 to 0.32" in version_statement(version)
     assert version_statement("0.26.0") is None
+
+
+def test_what_came_later_was_not_there_before():
+    """A version before the first known one lacks what that one lacked, too; of later ones nothing is said."""
+    assert supports("eagle3", "0.7.3") is False
+    assert "from 0.8.5 on" in method_problem("eagle3", "0.7.3")
+    assert supports("eagle3", "0.33.0") is None
+
+
+def test_mtp_has_the_name_that_the_version_takes():
+    """Before 0.11.1 each family's MTP had a name of its own; no other method ever had another name."""
+    target = find_model("deepseek-ai/DeepSeek-V3")
+    assert method_name("mtp", target, "0.9.2") == "deepseek_mtp"
+    assert method_name("mtp", target, "0.26.0") == "mtp"
+    assert method_name("ngram", target, "0.9.2") == "ngram"
 
 
 def test_unknown_method():

@@ -213,7 +213,7 @@ def _workload(answer: Recommendation, sample: PromptSample) -> Section:
         f"They ask for: {_shares(workload.structure)}.",
         f"Prompts of {workload.input_tokens:,.0f} tokens (95% below {workload.input_tokens_p95:,.0f}), answers of "
         f"{workload.output_tokens:,.0f}, temperature {workload.temperature:g}, {workload.overlap:.0%} of an answer "
-        "repeats its prompt.",
+        "can be copied from what stands before it.",
     ]
     lines += [f"Skipped {count:,}: {reason}." for reason, count in sample.skipped.items()]
     lines += [f"Line {one.line}: {one.reason}." for one in sample.first_skipped]

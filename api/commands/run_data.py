@@ -9,10 +9,13 @@ from api.report.content import Table
 from api.report.terminal import print_table
 from profiler.measurements import read_cells, read_engines
 from profiler.measurements.coverage import CONCURRENCY_BANDS, CONTEXT_BANDS, band_name, coverage
+from profiler.measurements.deployment import read_shapes
+from profiler.measurements.memory import compare_memory
 from profiler.measurements.noise import noise_floor
 from profiler.measurements.plots import draw_speedups
 from profiler.measurements.schema import MissingSchemaLibraryError, check_tables
 
+GIB = 2**30
 _NOISE_LABELS = (("throughput", "output_tokens_per_s"), ("TPOT", "tpot_ms"), ("step time, median", "step_ms_p50"))
 
 
@@ -43,6 +46,23 @@ def run_check(folder: Path) -> int:
             ),
         ),
         (f"{seen.without_baseline} speculative cells have no baseline.",),
+    )
+    memory = compare_memory(engines, read_shapes(folder.parent / "grids"))
+    print_table(
+        "\nKV cache in tokens: memory plan and log; GiB by which the plan's terms differ",
+        Table(
+            ("engine", "planned", "logged", "off", "weights", "activation", "beside torch", "graphs"),
+            tuple(
+                (
+                    m.logged["engine"],
+                    f"{m.plan.kv_tokens:,}",
+                    f"{m.logged['kv_cache_tokens']:,}",
+                    f"{m.gap:+.1%}",
+                    *(f"{gap / GIB:+.2f}" for gap in m.term_gaps_bytes.values()),
+                )
+                for m in memory
+            ),
+        ),
     )
     try:
         problems = check_tables(folder)

@@ -7,6 +7,8 @@
     schema.py    what every file must satisfy (pandera)
     coverage.py  what there is by method, concurrency and context
     noise.py     how far two runs of one cell differ
+    deployment.py  the Deployment that an engine's row stands for
+    memory.py    memory plans beside the logged caches
     plots.py     speedup over concurrency (matplotlib)
 
 The tables lie in data/measurements of a checkout, not in the installed package: nothing needs them at run time.

@@ -119,6 +119,13 @@ ENGINE_COLUMNS: tuple[Column, ...] = (
     _c("target", "text", "shape of the target", required=False, derived=True),
     _c("method", "text", "speculative method", derived=True, among=METHODS),
     _c("drafter", "text", "shape of the drafter", required=False, derived=True),
+    _c(
+        "drafter_lm_head",
+        "text",
+        "own: the head's, as published; target: shared with the target (known defect)",
+        required=False,
+        among=("own", "target"),
+    ),
     _c("arguments", "json", "vLLM engine arguments; model folders by name", required=False),
     _c("engine_version", "text", "vLLM's", required=False),
     _c("torch_version", "text", "torch's", required=False),

@@ -87,7 +87,14 @@ def engine_row(raw: Mapping[str, Any], *, first_cell_at: str) -> Row:
         "target": arguments.get("model"),
         "method": speculation.get("method", "none"),
         "drafter": speculation.get("model"),
+        "drafter_lm_head": raw.get("drafter_lm_head") or _lm_head_before_protocol_2(arguments, speculation),
     }
+
+
+def _lm_head_before_protocol_2(arguments: Mapping[str, Any], speculation: Mapping[str, Any]) -> str | None:
+    """vLLM gives a head the target's output layer unless its checkpoint shows one, which dummy weights never do."""
+    dummy = arguments.get("load_format") == "dummy" and speculation.get("method") in ("eagle", "eagle3")
+    return "target" if dummy else None
 
 
 def cell_from_raw(raw: Mapping[str, Any], engine_id: str) -> Row:

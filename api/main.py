@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from api.commands import advise, catalog, data, memory, observe, serve, sweep
+from api.commands import advise, catalog, data, memory, observe, profile, serve, sweep
 from api.commands.group import Group
 
 Job = Callable[[], int]  # what a command does, once its options are read; returns the exit code
@@ -44,6 +44,9 @@ app = typer.Typer(
 app.command("advise", short_help="The main job: a verdict for your prompts, model, GPU and traffic.")(advise.advise)
 app.command("memory", short_help="vLLM's memory plan, with and without a drafter.")(memory.memory)
 app.add_typer(catalog.app, name="catalog", short_help="Models, drafter heads and GPUs that are known by name.")
+app.command("profile", short_help="Measure a real vLLM with your prompts, without and with speculation.")(
+    profile.profile
+)
 app.command("observe", short_help="What a live vLLM server is doing, from its /metrics.")(observe.observe)
 app.add_typer(data.app, name="data", short_help="The measurements behind the predictions: coverage and plots.")
 app.command("sweep", short_help="Measure a grid of engines and traffic, for fitting the cost model.")(sweep.sweep)

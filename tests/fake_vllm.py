@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,9 +29,16 @@ class Knobs:
     num_speculative_tokens: int = 0  # 0: no speculation, no counters
     api_key: str | None = None
     with_metrics: bool = True
-    fault: str | None = None  # "status 500", "status 429", "broken json", "cut stream", "hang", "no usage"
+    fault: str | None = None  # "status 500", "broken json", "cut stream", "hang", "no usage", "restart", "exit"
     fault_after: int = 0  # requests answered rightly before the fault
     answer: str = "word "
+    per_request: bool = False  # metrics.speculative_decoding in the last event, as vLLM 0.32 does
+    max_model_len: int = 2048  # words of the prompt plus max_tokens: more is refused, as vLLM does
+    with_tokenize: bool = True
+    owned_by: str = "vllm"
+    version: str | None = "0.32.0"
+    chat: bool = True  # False: no chat template
+    block_size: int = 16
 
 
 @dataclass
@@ -55,7 +63,13 @@ class FakeVllm:
         lines = [f'vllm:num_requests_running{{model_name="{self.knobs.model}"}} {self.in_flight}']
         for name in ("prompt_tokens", "generation_tokens", "request_success"):
             lines.append(f'vllm:{name}_total{{model_name="{self.knobs.model}"}} {self.counts.get(name, 0.0)}')
+        cache = f'block_size="{self.knobs.block_size}",num_gpu_blocks="100",user_specified_block_size="False"'
+        lines.append(f"vllm:cache_config_info{{{cache}}} 1.0")
         if self.knobs.num_speculative_tokens:
+            for i in range(self.knobs.num_speculative_tokens):
+                labels = f'model_name="{self.knobs.model}",position="{i}"'
+                value = self.counts.get(f"accepted_at_{i}", 0.0)
+                lines.append(f"vllm:spec_decode_num_accepted_tokens_per_pos_total{{{labels}}} {value}")
             for name in ("drafts", "draft_tokens", "accepted_tokens"):
                 value = self.counts.get(name, 0.0)
                 lines.append(f'vllm:spec_decode_num_{name}_total{{model_name="{self.knobs.model}"}} {value}')
@@ -75,6 +89,17 @@ def _application(fake: FakeVllm) -> web.Application:
         if body["model"] != knobs.model:
             return web.json_response({"error": {"message": f"The model `{body['model']}` does not exist."}}, status=404)
         fault = knobs.fault if number >= knobs.fault_after else None
+        if fault == "exit":
+            os._exit(3)
+        if fault == "restart" and number == knobs.fault_after:
+            fake.restart()
+        words = len(_text(body).split())
+        if words + int(body["max_tokens"]) > knobs.max_model_len:
+            message = f"This model's maximum context length is {knobs.max_model_len} tokens."
+            return web.json_response({"error": {"message": message}}, status=400)
+        if "messages" in body and not knobs.chat:
+            message = "default chat template is no longer allowed, so you must provide a chat template"
+            return web.json_response({"error": {"message": message}}, status=400)
         if fault and fault.startswith("status"):
             return web.json_response({"error": "told to fail"}, status=int(fault.split()[1]))
         fake.in_flight += 1
@@ -90,7 +115,17 @@ def _application(fake: FakeVllm) -> web.Application:
     async def models(request: web.Request) -> web.Response:
         if fake.knobs.api_key and request.headers.get("Authorization") != f"Bearer {fake.knobs.api_key}":
             return web.json_response({"error": "Unauthorized"}, status=401)
-        return web.json_response({"object": "list", "data": [{"id": fake.knobs.model, "max_model_len": 2048}]})
+        entry = {"id": fake.knobs.model, "owned_by": fake.knobs.owned_by, "root": "/models/fake"}
+        entry["max_model_len"] = fake.knobs.max_model_len
+        return web.json_response({"object": "list", "data": [entry]})
+
+    async def version(_: web.Request) -> web.Response:
+        return web.json_response({"version": fake.knobs.version}) if fake.knobs.version else web.Response(status=404)
+
+    async def tokenize(request: web.Request) -> web.Response:
+        if not fake.knobs.with_tokenize:
+            return web.Response(status=404)
+        return web.json_response({"count": len(_text(await request.json()).split())})
 
     async def metrics(_: web.Request) -> web.Response:
         if not fake.knobs.with_metrics:
@@ -105,14 +140,20 @@ def _application(fake: FakeVllm) -> web.Application:
     application.router.add_post("/v1/completions", generate)
     application.router.add_get("/v1/models", models)
     application.router.add_get("/metrics", metrics)
+    application.router.add_get("/version", version)
+    application.router.add_post("/tokenize", tokenize)
     application.router.add_get("/health", health)
     return application
 
 
+def _text(body: dict) -> str:
+    return "".join(m["content"] for m in body["messages"]) if "messages" in body else body["prompt"]
+
+
 async def _stream(fake: FakeVllm, reply: web.StreamResponse, body: dict, fault: str | None) -> None:
     knobs = fake.knobs
-    text = "".join(m["content"] for m in body["messages"]) if "messages" in body else body["prompt"]
-    wanted, prompt_tokens = int(body["max_tokens"]), max(1, len(text.split()))
+    wanted, prompt_tokens = int(body["max_tokens"]), max(1, len(_text(body).split()))
+    histogram = [0] * (knobs.num_speculative_tokens + 1)
     await asyncio.sleep(3600 if fault == "hang" else knobs.ttft_s)
 
     async def event(payload: dict) -> None:
@@ -127,6 +168,9 @@ async def _stream(fake: FakeVllm, reply: web.StreamResponse, body: dict, fault: 
                 fake.add("drafts", 1)
                 fake.add("draft_tokens", knobs.num_speculative_tokens)
                 fake.add("accepted_tokens", emitted - 1)
+                histogram[emitted - 1] += 1
+                for i in range(emitted - 1):
+                    fake.add(f"accepted_at_{i}", 1)
         if fault == "broken json" and sent:
             await reply.write(b'data: {"choices": [{"delta": \n\n')
             return
@@ -142,12 +186,18 @@ async def _stream(fake: FakeVllm, reply: web.StreamResponse, body: dict, fault: 
     fake.add("prompt_tokens", prompt_tokens)
     fake.add("request_success", 1)
     if fault != "no usage":
-        await event({"choices": [], "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": sent}})
+        last = {"choices": [], "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": sent}}
+        if knobs.per_request and knobs.num_speculative_tokens:
+            told = {"num_spec_steps": sum(histogram), "acceptance_histogram": histogram}
+            told["num_draft_tokens"] = sum(histogram) * knobs.num_speculative_tokens
+            told["num_accepted_draft_tokens"] = sum(i * n for i, n in enumerate(histogram))
+            last["metrics"] = {"speculative_decoding": told}
+        await event(last)
     await reply.write(b"data: [DONE]\n\n")
 
 
 @contextmanager
-def fake_vllm(knobs: Knobs | None = None) -> Iterator[FakeVllm]:
+def fake_vllm(knobs: Knobs | None = None, *, host: str = "127.0.0.1", port: int = 0) -> Iterator[FakeVllm]:
     """A server on a free loopback port for the length of a `with` block."""
     fake = FakeVllm(url="", knobs=knobs or Knobs())
     loop = asyncio.new_event_loop()
@@ -156,7 +206,7 @@ def fake_vllm(knobs: Knobs | None = None) -> Iterator[FakeVllm]:
 
     async def start() -> None:
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, host, port)
         await site.start()
         fake.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         started.set()

@@ -92,9 +92,7 @@ class Endpoint:
             base_url=self.url.rstrip("/") + "/",
             headers=self.headers,
             connector=aiohttp.TCPConnector(limit=0),
-            timeout=aiohttp.ClientTimeout(
-                total=self.request_timeout_s, sock_connect=10.0, sock_read=self.stall_timeout_s
-            ),
+            timeout=limits,
         )
 
 

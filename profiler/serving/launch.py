@@ -154,11 +154,7 @@ def launched(
 
 def _start(command: ServeCommand, *, log: Path, host: str, port: int) -> Server:
     log.parent.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, **(command.environment or {})}
-    # Our own environment must not leak into the server's interpreter.
-    for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"):
-        if name not in (command.environment or {}):
-            environment.pop(name, None)
+    environment = server_environment(command.environment)
     words = command.command(host=host, port=port)
     try:
         with log.open("wb") as sink:
@@ -179,6 +175,15 @@ def _start(command: ServeCommand, *, log: Path, host: str, port: int) -> Server:
             field="python",
         ) from error
     return Server(process, url=f"http://{host}:{port}", log=log)
+
+
+def server_environment(own: Mapping[str, str] | None) -> dict[str, str]:
+    """Our environment and what is added for the server; what points to our own interpreter must not leak into it."""
+    environment = {**os.environ, **(own or {})}
+    for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"):
+        if name not in (own or {}):
+            environment.pop(name, None)
+    return environment
 
 
 def free_port(host: str = "127.0.0.1") -> int:

@@ -1,0 +1,290 @@
+"""`specworth profile`: reads prompts, starts or finds the servers, probes them, saves and shows what was measured."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from api.body import read_object
+from api.report.profile import print_profile
+from api.report.progress import listener
+from profiler.compatibility import default_gpu_memory_utilization
+from profiler.errors import InputError, SpecworthError
+from profiler.probe.environment import argument
+from profiler.probe.profile import Profile
+from profiler.probe.result import build_profile
+from profiler.probe.session import Session
+from profiler.probe.settings import Attached, Launched, ProbeSettings, Question, refuse_sampling_on_cpu
+from profiler.prompts import read_prompts
+from profiler.prompts.sample import PromptSample
+from profiler.serving.interpreter import PER_REQUEST_ARGUMENTS, Engine, ask_engine
+from profiler.serving.interruption import Interrupted, interruptible
+from profiler.serving.launch import ServeCommand, serve_prefix
+
+ASSUMED_CONCURRENCY = 16  # advisor.load: the middle of the range in which verdicts turn
+DISABLED, UNDECIDED = 10, 11
+_MAX_CONFIG_BYTES = 2**16
+_OURS = ("--host", "--port", "--speculative-config", "--speculative_config")
+
+
+def run_profile(options: Mapping[str, Any]) -> int:
+    """One session; 0 where it was not cut short, whatever the verdict."""
+    if options["objective"] not in ("end_to_end", "tpot"):
+        raise InputError("--objective: unknown", expected="end_to_end or tpot", got=repr(options["objective"]))
+    settings = _settings(options)
+    attached = _attached(options)
+    config = _speculative_config(options["speculative_config"])
+    out: Path = options["out"]
+    _check_writable(out)
+    sample = _read(options)
+    with interruptible(), contextlib.ExitStack() as stack:
+        log_folder = _log_folder(options["log_folder"])
+        if attached is not None:
+            return _run(options, sample, settings, attached, config, Engine(None, False), log_folder)
+        engine, servers = _launched(options, config, log_folder, stack)
+        if engine.is_cpu:
+            refuse_sampling_on_cpu(settings, sample.prompts, where="a CPU build of vLLM")
+        return _run(options, sample, settings, servers, config, engine, log_folder)
+
+
+def _run(
+    options: Mapping[str, Any], sample: PromptSample, settings: ProbeSettings, servers: Launched | Attached,
+    config: dict[str, Any] | None, engine: Engine, log_folder: Path,
+) -> int:  # fmt: skip
+    from models.structure import STRUCTURES, structure_probabilities
+
+    classes = structure_probabilities(sample.prompts).argmax(axis=1)
+    target = options["target"] or options["model"] or "(as served)"
+    question = Question(
+        prompts=sample.prompts,
+        structure=[STRUCTURES[i] for i in classes],
+        target=target,
+        source=sample.source,
+        speculation=config,
+        unread=sample.skipped,
+    )
+    out: Path = options["out"]
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    told = listener(quiet=options["quiet"], events=options["events"])
+
+    def build(status: Literal["complete", "partial"], ended: str) -> Profile:
+        return build_profile(
+            session.record,
+            status=status,
+            ended=ended,
+            created=created,
+            environment=session.surroundings.environment(),
+            spending=session.spending,
+            gpus=session.surroundings.gpus_held,
+            usable=len(session.usable),
+        )
+
+    def save() -> None:
+        # What is measured so far outlives even a kill; that the disk is full is told in the end.
+        with contextlib.suppress(OSError):
+            _write(out, build("partial", "still running"))
+
+    session = Session(
+        question, settings, servers, listen=told.listen, save=save,
+        one_class_per_wave=not engine.tells_acceptance_per_request,
+    )  # fmt: skip
+    session.surroundings.build_version = engine.version
+    session.surroundings.per_request_metrics = engine.tells_acceptance_per_request
+    if options["concurrency"] is None:
+        session.record.note(f"no --concurrency was given: {ASSUMED_CONCURRENCY} requests at once are assumed")
+    try:
+        with told:
+            ended = session.run()
+    except Interrupted as stop:
+        _keep(build("partial", f"stopped by {stop.name}"), out, measured=bool(session.record.waves))
+        print(f"specworth: stopped by {stop.name}{_where(session, out)}", file=sys.stderr)
+        return stop.exit_code
+    except SpecworthError as error:
+        _keep(build("partial", error.line()), out, measured=bool(session.record.waves))
+        if not session.record.waves:
+            raise
+        print(f"specworth: {error.line()}{_where(session, out)}", file=sys.stderr)
+        return 1
+    finished = build("complete", ended)
+    kept = _keep(finished, out, measured=True)
+    if options["log_folder"] is None:
+        shutil.rmtree(log_folder, ignore_errors=True)
+    told.finish(finished)
+    if kept and options["json"]:
+        print(finished.model_dump_json(indent=2))
+    elif not options["events"] and not options["json"]:
+        print_profile(finished)
+    if kept:
+        print(f"specworth: profile written to {out}", file=sys.stderr)
+    if not kept:
+        return 1
+    if options["exit_code"]:
+        decision = finished.decision
+        return UNDECIDED if not decision.decisive else DISABLED if decision.verdict == "disable" else 0
+    return 0
+
+
+def _where(session: Session, out: Path) -> str:
+    return f"; what was measured before is in {out} (partial)" if session.record.waves else "; nothing was measured"
+
+
+def _keep(profile: Profile, out: Path, *, measured: bool) -> bool:
+    """Write the profile; where that fails print it, since it cost GPU time. Whether the file is there."""
+    if not measured:
+        return False
+    try:
+        _write(out, profile)
+    except OSError as error:
+        print(profile.model_dump_json())
+        why = (error.strerror or "an error").lower()
+        print(f"specworth: --out: {out} cannot be written: {why}; the profile is on standard output", file=sys.stderr)
+        return False
+    return True
+
+
+def _write(out: Path, profile: Profile) -> None:
+    """All of it or nothing: a disk that fills up must not cost the profile that was there."""
+    beside = out.with_name(f".{out.name}.{os.getpid()}")
+    try:
+        beside.write_text(profile.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        beside.replace(out)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _check_writable(out: Path) -> None:
+    if out.is_dir() or not out.parent.is_dir():
+        got = "a folder" if out.is_dir() else f"no folder {out.parent}"
+        raise InputError("--out: cannot write there", expected="a file in a folder that exists", got=got)
+
+
+def _read(options: Mapping[str, Any]) -> PromptSample:
+    return read_prompts(
+        options["file"], format=options["format"], column=options["column"], sample_size=options["sample_size"],
+        seed=options["seed"],
+    )  # fmt: skip
+
+
+def _settings(options: Mapping[str, Any]) -> ProbeSettings:
+    return ProbeSettings(
+        concurrency=options["concurrency"] or ASSUMED_CONCURRENCY,
+        temperature=options["temperature"],
+        also_temperatures=tuple(options["also_temperature"] or ()),
+        max_tokens=options["max_tokens"],
+        budget_s=options["budget"],
+        objective=options["objective"],
+        min_speedup=options["min_speedup"],
+        confidence=options["confidence"],
+        look_around=options["look_around"],
+        request_timeout_s=options["request_timeout"],
+        stall_timeout_s=options["stall_timeout"],
+        seed=options["seed"],
+    )
+
+
+def _attached(options: Mapping[str, Any]) -> Attached | None:
+    """Servers that run already; None where we start them. Refuses a mixture of both."""
+    spec, base = options["speculative_url"], options["baseline_url"]
+    if spec is None and base is None:
+        for name in ("model", "api_key_env"):
+            if options[name] is not None:
+                remedy = "name one with --speculative-url"
+                raise InputError(f"--{name.replace('_', '-')} is for servers that run already", remedy=remedy)
+        return None
+    if spec is None:
+        raise InputError("--baseline-url without --speculative-url", expected="both, or --speculative-url alone")
+    for name in ("python", "co_resident", "serve_arguments", "speculative_arguments"):
+        if options[name]:
+            raise InputError(f"--{name.replace('_', '-')} is for servers that are started, not for running ones")
+    variable = options["api_key_env"]
+    key = None if variable is None else os.environ.get(variable)
+    if variable is not None and not key:
+        raise InputError(f"--api-key-env: the environment has no {variable}", remedy=f"export {variable}=...")
+    return Attached(
+        speculative_url=_url(spec), baseline_url=None if base is None else _url(base), model=options["model"],
+        api_key=key,
+    )  # fmt: skip
+
+
+def _url(text: str) -> str:
+    """A server's root: http:// where no scheme is given, without a path that belongs to the API."""
+    text = text.strip() if "://" in text else f"http://{text.strip()}"
+    if not text.startswith(("http://", "https://")):
+        raise InputError("not a server's address", expected="http://HOST:PORT", got=text)
+    return text.rstrip("/").removesuffix("/metrics").removesuffix("/v1").rstrip("/")
+
+
+def _launched(
+    options: Mapping[str, Any], config: dict[str, Any] | None, log_folder: Path, _: contextlib.ExitStack
+) -> tuple[Engine, Launched]:
+    """The two servers to start."""
+    target = options["target"]
+    if target is None or config is None:
+        missing = "--target" if target is None else "--speculative-config"
+        raise InputError(
+            f"{missing} is missing", expected="--target and --speculative-config, or --speculative-url",
+        )  # fmt: skip
+    both, more = (
+        _words(options["serve_arguments"], "--serve-arguments"),
+        _words(options["speculative_arguments"], "--speculative-arguments"),
+    )
+    prefix = serve_prefix(options["python"])
+    engine = ask_engine(prefix)
+    if options["co_resident"]:
+        version = engine.version or "0.26.0"
+        given = argument(both, "--gpu-memory-utilization")
+        share = float(given) if given else default_gpu_memory_utilization(version)
+        both = (*both, "--gpu-memory-utilization", f"{share / 2:.3g}")
+    per_request = PER_REQUEST_ARGUMENTS if engine.tells_acceptance_per_request else ()
+    speculation = ("--speculative-config", json.dumps(config))
+    return engine, Launched(
+        baseline=ServeCommand(prefix, target, both),
+        speculative=ServeCommand(prefix, target, (*both, *more, *per_request, *speculation)),
+        log_folder=str(log_folder),
+        co_resident=options["co_resident"],
+        start_timeout_s=options["start_timeout"],
+    )
+
+
+def _words(text: str, option: str) -> tuple[str, ...]:
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise InputError(f"{option}: cannot be read", got=str(error).lower()) from None
+    for word in words:
+        if word.partition("=")[0] in _OURS:
+            raise InputError(f"{option}: {word.partition('=')[0]} is set by specworth itself", remedy="leave it out")
+    return words
+
+
+def _speculative_config(text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    if text.lstrip().startswith("{"):
+        return read_object(text.encode(errors="surrogateescape"), max_depth=16, what="--speculative-config")
+    path = Path(text).expanduser()
+    if not path.is_file() or path.stat().st_size > _MAX_CONFIG_BYTES:
+        raise InputError(
+            "--speculative-config: cannot be read", expected="a JSON object, or a file that has it", got=text
+        )
+    return read_object(path.read_bytes(), max_depth=16, what=text)
+
+
+def _log_folder(given: Path | None) -> Path:
+    if given is None:
+        return Path(tempfile.mkdtemp(prefix="specworth-profile-"))
+    try:
+        given.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        got = (error.strerror or "an error").lower()
+        raise InputError(f"--log-folder: {given} cannot be made", got=got) from None
+    return given

@@ -47,6 +47,9 @@ def run_sweep(options: Mapping[str, Any]) -> int:
     arguments += [flag for flag, given in (("--resume", options["resume"]), ("--plan", options["plan"])) if given]
     if options["only"]:
         arguments += ["--only", *options["only"]]
+    if options["served"] and not options["plan"]:
+        # The load comes from here, so it needs our own packages; the server gets the other interpreter.
+        return _run([sys.executable, "-m", "profiler.sweep.served", *arguments, "--python", python], dict(os.environ))
     with _our_source() as source:
         environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONHOME", "VIRTUAL_ENV")}
         return _run([python, "-m", "profiler.sweep", *arguments], environment | {"PYTHONPATH": str(source)})

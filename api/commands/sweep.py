@@ -22,6 +22,9 @@ def sweep(
     only: Annotated[
         list[str] | None, typer.Option(metavar="ENGINE", help="This engine of the grid alone; may be repeated.")
     ] = None,
+    served: Annotated[
+        bool, typer.Option("--served", help="Measure `vllm serve` over HTTP instead of engines in process.")
+    ] = False,
     plan: Annotated[bool, typer.Option("--plan", help="Print what would be measured, and stop.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random prompts.")] = 0,
 ) -> Callable[[], int]:
@@ -34,8 +37,8 @@ def sweep(
     The rest of it later:
       specworth sweep data/grids/cost-1.yaml --out measured --python ~/vllm/bin/python --resume
 
-    Engines run in process with random weights, so that no model is downloaded; requests of one length are kept at
-    constant concurrency. On a host that has vLLM but not specworth's dependencies, the source alone does the same:
+    Engines run with random weights, so that no model is downloaded; requests of one length are kept at constant
+    concurrency. On a host that has vLLM but not specworth's dependencies, the source alone does the same:
       python -m profiler.sweep data/grids/cost-1.yaml --out measured
     """
     options = dict(locals())

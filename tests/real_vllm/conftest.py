@@ -9,7 +9,6 @@ answers gibberish (vLLM issue 55005), so tests stay at 0.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -73,16 +72,8 @@ def other_vocabulary(vllm_environment: Environment) -> Path:
 
 @pytest.fixture(scope="session")
 def serve_environment(vllm_environment: Environment) -> dict[str, str]:
-    """Environment variables of a CPU server; two cores at most, since more would make a small model no faster."""
-    cores = sorted(os.sched_getaffinity(0))[:2]
-    environment = {
-        "VLLM_CPU_OMP_THREADS_BIND": ",".join(str(core) for core in cores),
-        "VLLM_NO_USAGE_STATS": "1",
-        "VLLM_HOST_IP": "127.0.0.1",
-        "HF_HUB_OFFLINE": "1",
-    }
-    openmp = vllm_environment.folder / "lib" / "libiomp5.so"  # x86 only
-    return environment | ({"LD_PRELOAD": str(openmp)} if openmp.exists() else {})
+    """Environment variables of a CPU server."""
+    return vllm_environment.serving_variables()
 
 
 @pytest.fixture(scope="session")

@@ -86,6 +86,18 @@ class Environment:
                     _say(f"{step}: {time.monotonic() - began:.0f} s")
             self.whole.touch()
 
+    def serving_variables(self) -> dict[str, str]:
+        """Environment variables of a CPU server; two cores at most, since more would make a small model no faster."""
+        cores = sorted(os.sched_getaffinity(0))[:2]
+        variables = {
+            "VLLM_CPU_OMP_THREADS_BIND": ",".join(str(core) for core in cores),
+            "VLLM_NO_USAGE_STATS": "1",
+            "VLLM_HOST_IP": "127.0.0.1",
+            "HF_HUB_OFFLINE": "1",
+        }
+        openmp = self.folder / "lib" / "libiomp5.so"  # x86 only
+        return variables | ({"LD_PRELOAD": str(openmp)} if openmp.exists() else {})
+
     def _mark(self, step: str, state: str) -> Path:
         return self.folder / "steps" / f"{step.replace(' ', '-')}.{state}"
 

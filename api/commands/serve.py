@@ -35,6 +35,7 @@ def serve(
         from api.settings import load_settings, unknown_settings
 
         settings = load_settings(host=host, port=port)
+        _check_address(settings.host, settings.port)
         for name in unknown_settings():
             print(f"specworth: ignored {name}: no such setting", file=sys.stderr)
         # A string, so that the application is imported by the server and not by the command line.
@@ -42,3 +43,27 @@ def serve(
         return 0
 
     return job
+
+
+def _check_address(host: str, port: int) -> None:
+    """Raise SpecworthError where nothing can listen there: uvicorn would log it amid its own start and exit with 3."""
+    import socket
+
+    from profiler.errors import InputError, SpecworthError
+
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError) as error:
+        raise InputError(
+            f"--host: {host!r} is no address of this machine", expected="a name or address to listen on",
+            got=str(getattr(error, "strerror", None) or error),
+        ) from None  # fmt: skip
+    with socket.socket(family, kind, protocol) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as uvicorn does: a port in TIME_WAIT is free
+        try:
+            probe.bind(address)
+        except OSError as error:
+            raise SpecworthError(
+                f"cannot listen on {host} port {port}", got=(error.strerror or str(error)).lower(),
+                remedy="choose another with --port (0 takes a free one), or stop what listens there",
+            ) from None  # fmt: skip

@@ -100,6 +100,8 @@ def headline(answer: Recommendation, request: RecommendationRequest) -> str:
     gain = f"{times(speedup.value)} {_spoken_objective(request)} {load} {doubt}."
     candidate = answer.candidate
     what = method_with(candidate.method, candidate.num_speculative_tokens, candidate.draft)
+    if _cannot_run(answer):
+        return f"Leave speculative decoding off: {what} cannot run here, and nothing that could is left to compare."
     if answer.verdict == "disable":
         action, what = "leave speculative decoding off", f"the best candidate, {what},"
     else:
@@ -109,7 +111,14 @@ def headline(answer: Recommendation, request: RecommendationRequest) -> str:
     return f"Not decisive, leaning to {action}: {what} is expected to give {gain} Measure before you rely on it."
 
 
+def _cannot_run(answer: Recommendation) -> bool:
+    """Would the engine not start with any candidate?"""
+    return bool(answer.reasons) and answer.reasons[0].factor == "cannot_run"
+
+
 def _crossover(answer: Recommendation, minimum: float) -> str:
+    if _cannot_run(answer):
+        return "It is what would be expected if it could run here."
     if answer.crossover_reason == "none":
         return f"It reaches {times(minimum)} at no concurrency."
     if answer.crossover_concurrency is None or answer.crossover_reason == "beyond_capacity":

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -373,6 +374,33 @@ def test_output_fits_narrow_terminals_and_narrow_encodings(specworth, prompts):
     assert result.returncode == 0, result.stderr
     result.stdout.encode("ascii")
     assert "your traffic" in result.stdout
+
+
+def test_serve_says_where_it_cannot_listen():
+    """A port that is taken is a failure in one line; a host that is none is wrong usage."""
+    script = Path(sys.executable).with_name("specworth")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = subprocess.run([script, "serve", "--port", str(port)], capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 1
+    assert f"cannot listen on 127.0.0.1 port {port}; got address already in use" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    ended = subprocess.run([script, "serve", "--host", "no such host"], capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 2
+    assert "--host: 'no such host' is no address" in ended.stderr
+
+
+def test_a_candidate_that_cannot_run_is_told_as_such(tmp_path):
+    """The headline does not recommend against a speedup that nobody can have; it says that it cannot be had."""
+    script = Path(sys.executable).with_name("specworth")
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("Write a Rust function.\n")
+    asked = ["advise", prompts, "-t", "Qwen/Qwen3-8B", "-g", "H200", "--method", "eagle3", "--engine-version", "0.8.0"]
+    told = subprocess.run([script, *map(str, asked)], capture_output=True, text=True, timeout=60).stdout
+    headline = " ".join(told.split("Numbers")[0].split())
+    assert "cannot run here" in headline
+    assert "expected to give" not in headline
+    assert "if it could run here" in " ".join(told.split())
 
 
 def test_serve_listens_on_loopback_and_stops_on_a_signal(tmp_path):

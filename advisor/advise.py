@@ -15,12 +15,13 @@ from advisor.candidates import find_candidates
 from advisor.capacity import describe_memory, inspect_load, plan_capacity
 from advisor.choice import choose, describe_alternatives
 from advisor.configuration import configure
+from advisor.correction import predict, request_time_factor
 from advisor.crossover import curve_grid
 from advisor.deployment import resolve_deployment
-from advisor.evidence import resolve_evidence
+from advisor.evidence import adopt_profile, basis_of, resolve_evidence
 from advisor.load import resolve_load
 from advisor.outlook import look_around
-from advisor.predictions import Case, layer_overhead_ms, model_version, predict
+from advisor.predictions import Case, layer_overhead_ms, model_version
 from advisor.preflight import (
     inspect_candidate,
     inspect_engine,
@@ -47,12 +48,13 @@ def advise(
     sample: prompts that are already read, instead of `request.prompts`. tokenizer: the target's tokenizer.json, so that
     tokens are counted instead of estimated.
     """
+    request = adopt_profile(request)
     policy, speculation = request.policy, request.deployment.speculation
 
     # What is served, how it could speculate, and what was measured.
     deployment = resolve_deployment(request.deployment)
     candidates = find_candidates(deployment, speculation)
-    evidence = resolve_evidence(request.evidence, speculation, candidates)
+    evidence = resolve_evidence(request.evidence, speculation, candidates, deployment)
 
     # What is asked of it.
     prompts = sample if sample is not None else prompts_from_objects(request.prompts)
@@ -61,7 +63,8 @@ def advise(
     conditions = traffic.conditions
     capacity = plan_capacity(deployment, candidates, conditions)
     limit = capacity.limit_without
-    load = resolve_load(request.traffic, deployment=deployment, conditions=conditions, limit=limit)
+    slower = request_time_factor(deployment, evidence, candidates[0], conditions)
+    load = resolve_load(request.traffic, deployment=deployment, conditions=conditions, limit=limit, time_factor=slower)
 
     # What the models say of every candidate, k and concurrency, and which is best.
     preflights = {
@@ -80,13 +83,14 @@ def advise(
 
     # Does it pay, up to where, and why?
     cannot_run = preflight.blocked is not None
+    measured = bool(predictions.measured[best.row])
     outlook = look_around(
         deployment, best, concurrency=load.concurrency, evidence=evidence, policy=policy, blocked=preflight.blocked
     )
     decision = decide(
         probability=0.0 if cannot_run else best.probability(policy),
         confidence=policy.confidence,
-        measured_here=cannot_run or (bool(predictions.covered[best.row]) and not preflight.doubtful),
+        measured_here=cannot_run or measured or (bool(predictions.covered[best.row]) and not preflight.doubtful),
         everywhere=not load.assumed or outlook.crossover.everywhere,
     )
     enabled = decision.verdict == "enable"
@@ -116,15 +120,16 @@ def advise(
         reasons=outlook.reasons,
         warnings=[
             *preflight.warnings,
+            *(evidence.warnings if evidence is not None else ()),
             *traffic.warnings,
             *load.warnings,
             *inspect_load(load.concurrency, capacity, chosen, conditions),
             *inspect_sampling(prompts.prompts),
             *inspect_target(deployment, concurrency=load.concurrency, layer_overhead_ms=layer_overhead_ms()),
             *inspect_engine(deployment),
-            *not_measured_here(int(predictions.gaps[best.row])),
+            *(() if measured else not_measured_here(int(predictions.gaps[best.row]))),
             *schedule_warnings,
         ],
-        basis="mixed" if acceptance.basis == "measured" else "predicted",  # the costs are always predicted here
+        basis=basis_of(evidence, acceptance, measured=measured),
         model_version=model_version(),
     )  # fmt: skip

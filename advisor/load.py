@@ -32,8 +32,14 @@ class Load:
     warnings: tuple[Warned, ...] = ()
 
 
-def resolve_load(spec: TrafficSpec, *, deployment: Deployment, conditions: Conditions, limit: int) -> Load:
-    """The concurrency; `limit`: sequences that the deployment runs at once without speculation."""
+def resolve_load(
+    spec: TrafficSpec, *, deployment: Deployment, conditions: Conditions, limit: int, time_factor: float = 1.0
+) -> Load:
+    """The concurrency.
+
+    limit: sequences that the deployment runs at once without speculation. time_factor: a request's measured time over
+    its predicted one, where a profile tells it.
+    """
     if spec.concurrency is not None:
         return Load(spec.concurrency)
     if spec.request_rate is None:
@@ -56,7 +62,7 @@ def resolve_load(spec: TrafficSpec, *, deployment: Deployment, conditions: Condi
             cached_tokens=conditions.cached_tokens,
         )
     )
-    times = request_ms(
+    times = time_factor * request_ms(
         running=grid,
         prefill_ms=cost.prefill_ms,
         step_ms=cost.base_step_ms,

@@ -14,13 +14,14 @@ import numpy as np
 
 from advisor.candidates import LARGEST_K
 from advisor.choice import Choice, decided
+from advisor.correction import predict
 from advisor.crossover import Crossover, curve_grid, find_crossover, fine_grid
-from advisor.predictions import Case, predict
+from advisor.evidence import Evidence
+from advisor.predictions import Case
 from advisor.reasons import all_accepted, tell, what_ifs
 from advisor.recommendation import Reason
 from advisor.request import PolicySpec
 from advisor.schedule import batch_size_schedule
-from models.acceptance import AcceptanceEvidence
 from profiler.deployment import Deployment
 
 
@@ -38,7 +39,7 @@ def look_around(
     best: Choice,
     *,
     concurrency: int,
-    evidence: AcceptanceEvidence | None,
+    evidence: Evidence | None,
     policy: PolicySpec,
     blocked: str | None,
 ) -> Outlook:
@@ -83,7 +84,12 @@ def look_around(
             fixed_k=case.k,
         ),
         reasons=tell(
-            best.predictions, best.row, changes, speedups=estimate.value[first:].tolist(), present=present, most=most,
+            best.predictions,
+            best.row,
+            changes,
+            speedups=estimate.value[first:].tolist(),
+            present=present,
+            most=most,
             blocked=blocked,
         ),
     )

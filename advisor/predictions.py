@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.candidates import Candidate
+from advisor.evidence import Evidence
 from advisor.speedup import Arm, Speedups, compare
 from models.acceptance import (
     AcceptanceEstimate,
-    AcceptanceEvidence,
     AcceptanceInputs,
     AcceptanceModel,
     acceptance_from_evidence,
@@ -89,6 +89,7 @@ class Predictions:
     speedups: Speedups
     covered: NDArray[np.bool_]
     gaps: Ints
+    measured: NDArray[np.bool_]  # rows near enough to a probe for the measurement to decide
 
 
 @cache
@@ -115,15 +116,15 @@ def model_version() -> str:
     return ", ".join(f"{name} {digest.hexdigest()[:8]}" for name, digest in zip(_PRIORS, digests, strict=True))
 
 
-def predict(
+def predict_plainly(
     deployment: Deployment,
     cases: Sequence[Case],
     *,
     case: Ints,
     concurrency: Ints,
-    evidence: AcceptanceEvidence | None = None,
+    evidence: Evidence | None,
 ) -> Predictions:
-    """Predict the rows (cases[case[i]], concurrency[i]) in one call of each model."""
+    """The models' own predictions, with measured acceptance where there is some."""
     acceptance = _acceptance(deployment, cases, evidence)
     drafting = np.array([c.k > 0 for c in cases])
     gain = Estimate(np.where(drafting, acceptance.gain.value, 0.0), np.where(drafting, acceptance.gain.log_sd, 0.0))
@@ -153,12 +154,11 @@ def predict(
         cases=tuple(cases), case=case, concurrency=concurrency, acceptance=acceptance, gain=gain, without=without,
         speculative=speculative, log_sd_step=cost.log_sd_step[:rows], log_sd_ratio=cost.log_sd_ratio[:rows],
         speedups=speedups, covered=cost.covered[:rows], gaps=cost.gaps[:rows],
+        measured=np.zeros(rows, dtype=np.bool_),
     )  # fmt: skip
 
 
-def _acceptance(
-    deployment: Deployment, cases: Sequence[Case], evidence: AcceptanceEvidence | None
-) -> AcceptanceEstimate:
+def _acceptance(deployment: Deployment, cases: Sequence[Case], evidence: Evidence | None) -> AcceptanceEstimate:
     """Acceptance of every case, resting on the user's counts where there are any."""
     target = deployment.target.parameters
     inputs = AcceptanceInputs.of(
@@ -174,9 +174,9 @@ def _acceptance(
         overlap=[c.conditions.overlap for c in cases],
         structure=np.stack([c.conditions.structure for c in cases]),
     )  # fmt: skip
-    if evidence is None:
+    if evidence is None or evidence.acceptance is None:
         return acceptance_model().predict(inputs)
-    return acceptance_from_evidence(evidence, inputs=inputs, model=acceptance_model())
+    return acceptance_from_evidence(evidence.acceptance, inputs=inputs, model=acceptance_model())
 
 
 def _cost_inputs(

@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from advisor.fields import Closed, EngineVersion, Flag, number, refuse, shown, whole
 from profiler.deployment import MAX_SPECULATIVE_TOKENS, METHODS, Method
+from profiler.probe.profile import SCHEMA_VERSION, Profile
 
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=300)]
 Config = Annotated[dict[str, Any], Field(description="A Hugging Face config.json, or Mistral's params.json, as it is")]
@@ -131,6 +132,16 @@ class TrafficSpec(Closed):
 
 
 _COUNT = whole(0, 10**15)
+_COUNTED = ("drafts", "accepted_per_position", "accepted_tokens", "drafted_tokens", "decode_tokens", "temperature")
+
+
+def _this_version(value: object) -> object:
+    """A profile of another schema is refused as such, not field by field."""
+    version = value.get("schema_version", SCHEMA_VERSION) if isinstance(value, dict) else SCHEMA_VERSION
+    if version != SCHEMA_VERSION:
+        what = f"expected a profile of schema version {SCHEMA_VERSION}, got {shown(version)}"
+        raise PydanticCustomError("profile_version", "{what}", {"what": what})
+    return value
 
 
 class EvidenceSpec(Closed):
@@ -145,6 +156,9 @@ class EvidenceSpec(Closed):
     )
     temperature: Annotated[float, number(0, 2)] | None = None
     profile_id: Name | None = None
+    profile: Annotated[Profile, BeforeValidator(_this_version)] | None = Field(
+        default=None, description="profile.json of `specworth profile`, whole, instead of counts"
+    )
 
     @property
     def accepted(self) -> int:
@@ -155,12 +169,15 @@ class EvidenceSpec(Closed):
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        if self.profile_id is not None:
+        counts = [name for name in _COUNTED if getattr(self, name) is not None]
+        if self.profile is not None and (counts or self.profile_id is not None):
+            raise refuse(f"expected a profile or counts, got both ({', '.join(counts) or 'profile_id'})", "profile")
+        if self.profile_id is not None or self.profile is not None:
             return self
         if self.drafts is None:
-            raise refuse("evidence needs drafts (the number of drafts made), or a profile_id", "drafts")
+            raise refuse("expected drafts (the number of drafts made) or a profile_id; got neither", "drafts")
         if self.accepted_per_position is None and self.accepted_tokens is None:
-            raise refuse("evidence needs accepted_per_position or accepted_tokens", "accepted_tokens")
+            raise refuse("expected accepted_per_position or accepted_tokens; got neither", "accepted_tokens")
         self._agrees(self.drafts)
         return self
 
@@ -245,11 +262,14 @@ class RecommendationRequest(Closed):
 
     @model_validator(mode="after")
     def _evidence_is_of_something(self) -> Self:
-        if self.evidence is None:
-            return self
+        if self.evidence is None or self.evidence.profile is not None:
+            return self  # a profile says itself of what it is
         speculation = self.deployment.speculation
         if speculation is None or speculation.method is None or speculation.num_speculative_tokens is None:
-            what = "evidence is of one method and one k: name both in deployment.speculation"
+            what = (
+                "expected the method and the k that were measured; got evidence alone; name both in "
+                "deployment.speculation (--method and -k)"
+            )
             missing = "num_speculative_tokens" if speculation is not None and speculation.method else "method"
             path = ("deployment", "speculation") if speculation is None else ("deployment", "speculation", missing)
             raise refuse(what, *path, kind="evidence_without_method")

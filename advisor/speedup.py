@@ -37,6 +37,8 @@ class Speedups:
 
     end_to_end: Estimate
     tpot: Estimate
+    end_to_end_acceptance_log_sd: Floats  # the part of each spread that is acceptance's alone
+    tpot_acceptance_log_sd: Floats
 
 
 def request_ms(
@@ -96,12 +98,15 @@ def compare(
     decode_without = _steps(n, one) * without.step_ms
     decode_with = _steps(n, tau) * speculative.step_ms
 
+    def from_acceptance(share_with: Floats) -> Floats:
+        part: Floats = share_with * gain.value / tau * gain.log_sd
+        return part
+
     def spread(share_without: Floats, share_with: Floats) -> Floats:
         """Standard deviation of the ratio's logarithm; the shares are those of decoding in each arm's time."""
         # Step and prefill err independently; an error of the answers' length moves time between them just so.
         shared = (share_without - share_with) * np.sqrt(2.0 * log_sd_step**2 + output_tokens.log_sd**2)
-        acceptance = share_with * gain.value / tau * gain.log_sd
-        spread: Floats = np.sqrt(shared**2 + (share_with * log_sd_ratio) ** 2 + acceptance**2)
+        spread: Floats = np.sqrt(shared**2 + (share_with * log_sd_ratio) ** 2 + from_acceptance(share_with) ** 2)
         return spread
 
     return Speedups(
@@ -113,6 +118,8 @@ def compare(
             tpot_without / tpot_with,
             spread(decode_without / (tpot_without * after_first), decode_with / (tpot_with * after_first)),
         ),
+        end_to_end_acceptance_log_sd=from_acceptance(decode_with / e2e_with),
+        tpot_acceptance_log_sd=from_acceptance(decode_with / (tpot_with * after_first)),
     )
 
 

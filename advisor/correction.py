@@ -1,0 +1,152 @@
+"""What do predictions become where a profile measured? The gap between both is carried over to all rows.
+
+Acceptance is measured before (`models.acceptance`), so that the gap is mostly that of the step costs. It is found in
+the speedup, corrected there (`advisor.fusion`) and told as the speculative step that gives the corrected speedup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.candidates import Candidate
+from advisor.evidence import Evidence, MeasuredPoint
+from advisor.fusion import Rows, fuse
+from advisor.predictions import Case, Conditions, Ints, Predictions, predict_plainly
+from advisor.request import Objective
+from advisor.speedup import request_ms
+from models.estimate import Estimate, Floats
+from profiler.deployment import Deployment
+
+
+def predict(
+    deployment: Deployment,
+    cases: Sequence[Case],
+    *,
+    case: Ints,
+    concurrency: Ints,
+    evidence: Evidence | None = None,
+) -> Predictions:
+    """Predict the rows (cases[case[i]], concurrency[i]) in one call of each model, corrected by what was measured."""
+    plain = predict_plainly(deployment, cases, case=case, concurrency=concurrency, evidence=evidence)
+    if evidence is None or not evidence.points:
+        return plain
+    reference = next((c for c in cases if c.candidate.method == evidence.method), None)
+    if reference is None:
+        return plain
+    probed = [_at(reference, point, evidence.k) for point in evidence.points]
+    loads = np.array([round(point.concurrency) for point in evidence.points], dtype=np.int64)
+    there = predict_plainly(deployment, probed, case=np.arange(len(probed)), concurrency=loads, evidence=evidence)
+    return _corrected(plain, there, evidence)
+
+
+def _at(case: Case, point: MeasuredPoint, k: int) -> Case:
+    """The case as it was probed; both arms ran what was asked."""
+    conditions = replace(
+        case.conditions,
+        input_tokens=point.input_tokens,
+        output_tokens=point.output_tokens,
+        output_log_sd=0.0,
+        temperature=case.conditions.temperature if point.temperature is None else point.temperature,
+    )
+    most = max(case.limit, case.limit_without, round(point.concurrency))
+    return replace(case, k=k, conditions=conditions, limit=most, limit_without=most)
+
+
+def _corrected(plain: Predictions, there: Predictions, evidence: Evidence) -> Predictions:
+    """The rows of the measured method with their speedups, and the speculative step that these imply, corrected."""
+    cases = np.array([c.candidate.method == evidence.method and c.k > 0 for c in plain.cases])
+    rows = np.flatnonzero(cases[plain.case])
+    if not rows.size:
+        return plain
+    end_to_end, near = _fused("end_to_end", plain, there, evidence, rows)
+    tpot, _ = _fused("tpot", plain, there, evidence, rows)
+    arm, before = plain.speculative, plain.speedups.end_to_end
+    # The step that gives the corrected speedup with the prefill as it is; a correction beyond that is not the step's.
+    lengths = np.array([c.conditions.output_tokens for c in plain.cases])[plain.case]
+    tau = 1.0 + plain.gain.value[plain.case]
+    whole = request_ms(
+        running=arm.running, prefill_ms=arm.prefill_ms, step_ms=arm.step_ms, tokens_per_step=tau, output_tokens=lengths
+    )
+    prefill = arm.running * arm.prefill_ms
+    decode = np.maximum(whole * before.value / end_to_end.value - prefill, 0.05 * (whole - prefill))
+    step_ms = arm.step_ms * decode / np.maximum(whole - prefill, 1e-12)
+    measured = np.zeros(plain.case.shape[0], dtype=np.bool_)
+    measured[rows] = near
+    return replace(
+        plain,
+        speculative=replace(arm, step_ms=step_ms),
+        speedups=replace(plain.speedups, end_to_end=end_to_end, tpot=tpot),
+        measured=measured,
+    )
+
+
+def _fused(
+    objective: Objective, plain: Predictions, there: Predictions, evidence: Evidence, rows: Ints
+) -> tuple[Estimate, NDArray[np.bool_]]:
+    """One of the two speedups, and which of `rows` count as measured."""
+    found = [(i, e) for i, p in enumerate(evidence.points) if (e := getattr(p, objective)) is not None]
+    prior: Estimate = getattr(plain.speedups, objective)
+    if not found:
+        return prior, np.zeros(rows.size, dtype=np.bool_)
+    at = np.array([i for i, _ in found])
+    predicted: Estimate = getattr(there.speedups, objective)
+    fused = fuse(
+        Estimate(prior.value[rows], prior.log_sd[rows]),
+        _places(plain, rows, objective),
+        predicted=Estimate(predicted.value[at], predicted.log_sd[at]),
+        points=_places(there, at, objective),
+        measured=Estimate(
+            np.concatenate([e.value for _, e in found]), np.concatenate([e.log_sd for _, e in found])
+        ),
+    )  # fmt: skip
+    value, log_sd = prior.value.copy(), prior.log_sd.copy()
+    value[rows], log_sd[rows] = fused.estimate.value, fused.estimate.log_sd
+    return Estimate(value, log_sd), fused.measured
+
+
+def _places(predictions: Predictions, rows: Ints, objective: Objective) -> Rows:
+    """Where rows stand, for the fusion."""
+    cases = [predictions.cases[i] for i in predictions.case[rows]]
+    estimate: Estimate = getattr(predictions.speedups, objective)
+    part: Floats = getattr(predictions.speedups, f"{objective}_acceptance_log_sd")
+    return Rows.of(
+        concurrency=predictions.concurrency[rows].astype(np.float64),
+        input_tokens=np.array([c.conditions.input_tokens for c in cases]),
+        output_tokens=np.array([c.conditions.output_tokens for c in cases]),
+        k=np.array([float(c.k) for c in cases]),
+        temperature=np.array([c.conditions.temperature for c in cases]),
+        log_sd=estimate.log_sd[rows],
+        acceptance_log_sd=part[rows],
+    )
+
+
+def request_time_factor(
+    deployment: Deployment, evidence: Evidence | None, candidate: Candidate, conditions: Conditions
+) -> float:
+    """Measured over predicted time of a request without speculation, the geometric mean over the points; else 1."""
+    points = [p for p in evidence.points if p.baseline_ms is not None] if evidence is not None else []
+    if not points or evidence is None:
+        return 1.0
+    most = max(round(p.concurrency) for p in points)
+    case = Case(candidate, evidence.k, conditions, most, most)
+    there = predict_plainly(
+        deployment,
+        [_at(case, point, evidence.k) for point in points],
+        case=np.arange(len(points)),
+        concurrency=np.array([round(p.concurrency) for p in points], dtype=np.int64),
+        evidence=None,
+    )
+    arm = there.without
+    predicted_ms = request_ms(
+        running=arm.running,
+        prefill_ms=arm.prefill_ms,
+        step_ms=arm.step_ms,
+        tokens_per_step=np.ones(len(points)),
+        output_tokens=np.array([p.output_tokens for p in points]),
+    )
+    measured_ms = np.array([p.baseline_ms for p in points], dtype=np.float64)
+    return float(np.exp(np.mean(np.log(measured_ms / predicted_ms))))

@@ -30,6 +30,7 @@ def assemble(top: Fields, text: Fields, row: str, family: Family, stored: Quanti
     plans = layer_plans(text, family)
     experts = read_experts(text, family)
     latent = family.mla and text.optional_integer("kv_lora_rank") is not None
+    expanded = latent and family.special == "expanded_latent"
     attends = any(plan.kind in ("full", "sliding", "chunked", "cross", "parallel_mamba2") for plan in plans)
     base = base_heads(text, family, hidden) if attends and not latent else None
     model, extra = model_weights(text, family, hidden, vocabulary, len(plans))
@@ -53,13 +54,14 @@ def assemble(top: Fields, text: Fields, row: str, family: Family, stored: Quanti
         name=top.name, model_type=text.text("model_type") or top.text("model_type") or row,
         architectures=tuple(str(c) for c in top.items("architectures") or text.items("architectures") or ()),
         hidden_size=hidden, num_layers=len(plans), vocab_size=vocabulary, num_attention_heads=heads,
-        num_kv_heads=heads if latent else base.keys if base else 0, head_dim=_head_dim(text, base, latent),
+        num_kv_heads=heads if latent else base.keys if base else 0,
+        head_dim=_head_dim(text, base, latent, expanded=expanded),
         max_position_embeddings=positions, tie_word_embeddings=tied, dtype=_dtype(top, text),
         weights=group_weights(model, blocks, stored, experts), layers=group_layers(blocks),
         quantization=stored.name if stored else None, compute_dtype=stored.compute_dtype if stored else "bf16",
         kv_cache_quantization=stored.kv_cache if stored else None, experts=experts.count if experts else None,
         experts_per_token=experts.per_token if experts else None, mtp_head=mtp,
-        is_mla=latent or family.special == "deepseek_v4",
+        is_mla=(latent and not expanded) or family.special == "deepseek_v4",
         is_multimodal=text is not top or any(key in top for key in _TOWER_KEYS),
         notes=(*notes, *(stored.notes if stored else ())),
     )  # fmt: skip
@@ -103,7 +105,9 @@ def _overridden(text: Fields, overrides: Fields, index: int) -> Fields:
     return text
 
 
-def _head_dim(text: Fields, base: Heads | None, latent: bool) -> int:
+def _head_dim(text: Fields, base: Heads | None, latent: bool, *, expanded: bool) -> int:
+    if expanded:
+        return text.integer("qk_nope_head_dim") + text.integer("qk_rope_head_dim")
     if latent:  # as vLLM reports it: what the cache keeps per token
         return text.integer("kv_lora_rank") + text.integer("qk_rope_head_dim")
     return base.key_size if base else 0

@@ -161,8 +161,13 @@ def _extras(fields: Fields, family: Family, plan: Plan, heads: Heads, hidden: in
     return found
 
 
-def latent_block(fields: Fields, plan: Plan, hidden: int, index: int) -> Block:
-    """One layer of multi-head latent attention, with the sparse indexer where the config has one."""
+def latent_block(fields: Fields, plan: Plan, hidden: int, index: int, *, expanded: bool = False) -> Block:
+    """One layer of multi-head latent attention, with the sparse indexer where the config has one.
+
+    expanded: vLLM runs the family as plain attention and keeps keys and values of every head, values padded to the
+    keys' size (vllm/model_executor/models/minicpm3.py; the latent form is for the model types that
+    ModelArchConfigConvertor.is_deepseek_mla lists).
+    """
     heads = fields.integer("num_attention_heads")
     rank, rope = fields.integer("kv_lora_rank"), fields.integer("qk_rope_head_dim")
     nope, value = fields.integer("qk_nope_head_dim"), fields.integer("v_head_dim")
@@ -195,6 +200,9 @@ def latent_block(fields: Fields, plan: Plan, hidden: int, index: int) -> Block:
             weights += matrix("self_attn.indexer.weights_proj", "attention", hidden, lanes)
             # fp8 keys and one 4-byte scale per 128 of them (vllm/v1/attention, DeepseekV32IndexerCache).
             index_bytes = key + 4 * -(-key // 128)
+    if expanded:
+        size = nope + rope
+        return Block(tuple(weights), (LayerGroup("full", 1, 2 * heads * size, score_width=2 * heads * size),))
     # Decoding attends in the latent space: scores over rank + rope, values over rank.
     kind: LayerKind = "mla" if attended is None else "sparse"
     group = LayerGroup(

@@ -29,7 +29,8 @@ def layer_block(
     if family.special == "deepseek_v4":
         mixers.append(compressed_block(text, hidden, index))
     elif latent and plan.kind in ("full", "sliding"):
-        mixers.append(latent_block(text, plan, hidden, index))
+        expanded = family.special == "expanded_latent"
+        mixers.append(latent_block(text, plan, hidden, index, expanded=expanded))
     elif plan.kind in ("full", "sliding", "chunked", "cross", "none", "linear_map"):
         heads = layer_heads(text, family, plan, base, index) if base else Heads(1, 1, 1, 1)
         mixers.append(attention_block(text, family, plan, heads, hidden))

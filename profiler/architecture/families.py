@@ -138,7 +138,7 @@ FAMILIES: Final[dict[str, Family]] = {
     "orion": Family(norm="layer"),
     "xverse": _LLAMA,
     "minicpm": Family(tied=True),
-    "minicpm3": Family(tied=True, mla=True),
+    "minicpm3": Family(tied=True, mla=True, special="expanded_latent"),
     "chatglm": Family(bias_keys=("add_qkv_bias",), bias_qkv_only=True, mlp_bias_keys=("add_bias_linear",),
     window="none"),
     "glm": _GLM,

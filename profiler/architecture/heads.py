@@ -136,7 +136,10 @@ def _family(inner: Fields) -> tuple[str, Family]:
     found = family_of(model_type) if model_type else ("llama", FAMILIES["llama"])
     if found is None or found[1].special is not None:
         raise inner.error(
-            "The head's layer is of a family that is not known", "model_type", "llama, qwen3, ...", model_type
+            "The head's layer is of a family that is not known",
+            "model_type",
+            "llama, qwen2, qwen3, mistral or another plain one",
+            model_type,
         )
     return found
 

@@ -179,3 +179,13 @@ def test_deci_lists_its_kv_heads() -> None:
     config = {key: value for key, value in TINY.items() if key != "num_key_value_heads"}
     config |= {"model_type": "deci", "num_key_value_heads_per_layer": [4, 2, 2, 1]}
     assert read_architecture(config, name="probe").kv_bytes_per_token() == 9 * LAYER // 2
+
+
+def test_latent_attention_that_vllm_expands_keeps_every_head() -> None:
+    """MiniCPM3 has MLA's weights, but vLLM runs it as plain attention: keys and padded values of all heads are kept."""
+    latent = {"kv_lora_rank": 32, "q_lora_rank": 48, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16}
+    found, compressed = read("minicpm3", **latent), read("deepseek_v2", **latent)
+    assert not found.is_mla
+    assert found.head_dim == 24
+    assert found.kv_bytes_per_token() == found.num_layers * 2 * found.num_attention_heads * 24 * 2
+    assert compressed.kv_bytes_per_token() == compressed.num_layers * (32 + 8) * 2

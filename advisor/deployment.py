@@ -27,7 +27,7 @@ def resolve_deployment(spec: DeploymentSpec) -> Deployment:
         raise DeploymentError(
             f"{target.name} is a drafter head ({target.head_kind}) and cannot serve by itself",
             expected="the model that it drafts for",
-            remedy="give it as deployment.speculation.draft",
+            remedy="give the head as deployment.speculation.draft (--draft)",
             field="deployment.target",
         )
     return Deployment(

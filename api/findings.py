@@ -74,7 +74,7 @@ def _field_error(error: Mapping[str, Any]) -> FieldError:
     if parts:
         return FieldError(field=place, expected=parts["expected"], got=parts["got"], remedy=parts["remedy"])
     if error["type"] in ("contradiction", "evidence_without_method"):
-        message = f"no contradiction ({message})"
+        return FieldError(field=place, expected="no contradiction", got=message)
     return FieldError(field=place, expected=message, got=shown(error.get("input")))
 
 

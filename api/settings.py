@@ -49,11 +49,17 @@ def load_settings(**overrides: str | int | None) -> Settings:
         label = f"--{name}" if name in given else PREFIX + name.upper()
         known = Settings.model_fields.get(name)
         raise InputError(
-            f"the setting {label} cannot be used",
-            expected=f"{known.description if known else 'a setting'} ({first['msg'][0].lower()}{first['msg'][1:]})",
+            f"{label} cannot be used",
+            expected=f"{_expected(first['msg'])} ({known.description if known else 'a setting'})",
             got=repr(str(first["input"])[:80]),
             field=label,
         ) from None
+
+
+def _expected(message: str) -> str:
+    """What pydantic wants, without its opening."""
+    message = message.removeprefix("Input should be ").removeprefix("Value error, ")
+    return message[0].lower() + message[1:]
 
 
 def unknown_settings(environment: Mapping[str, str] = os.environ) -> list[str]:

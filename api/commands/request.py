@@ -107,6 +107,8 @@ def in_options(error: SpecworthError) -> str:
     """An error as one line that speaks of options where it has a field of the request."""
     line = error.line().removeprefix("; ")
     field = error.field or ""
+    if field == "deployment.speculation":  # as a whole it is no option: a method is what it begins with
+        field += ".method"
     for option, place in sorted(PLACES.items(), key=lambda item: -len(item[1])):
         if field == place or field.startswith((place + ".", place + "[")):
             inside = field[len(place) :].lstrip(".")

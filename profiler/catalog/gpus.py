@@ -111,8 +111,8 @@ def find_gpu(name: str, *, field: str = "deployment.gpu") -> Gpu:
         name,
         [entry.gpu.name for entry in gpus()],
         field=field,
-        remedy="`specworth catalog` lists all; for another give an object with name, memory_gib, bandwidth_gb_per_s "
-        "and bf16_tflops",
+        remedy="`specworth catalog gpus` (GET /v1/catalog/gpus) lists all; for another give an object with name, "
+        "memory_gib, bandwidth_gb_per_s and bf16_tflops",
     )
 
 

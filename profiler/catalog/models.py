@@ -186,8 +186,9 @@ def find_model(name: str, *, field: str = "deployment.target") -> Architecture:
             name,
             known,
             field=field,
-            remedy="`specworth catalog` lists all; for any other give its config.json (a file, a folder, or an object "
-            "with name and config), for a quantised copy the original's name with quantization",
+            remedy="`specworth catalog models` (GET /v1/catalog/models) lists all; for any other give its config.json "
+            "(a folder or a file; over HTTP an object with name and config), for a quantised copy the original's name "
+            "with quantization",
         )
     return entry.architecture
 

@@ -108,7 +108,7 @@ def recognise(source: Source, lines: Lines, forced: str | None, column: str | No
             f"{source.called()} is a table whose columns do not say which holds the prompts",
             expected="a column named prompt, text, messages, question, instruction or the like",
             got=", ".join(map(repr, names[:12])),
-            remedy="name the column, or give the format 'text' to read one prompt a line",
+            remedy="name the column (--column), or read one prompt a line (--format text)",
             field="column",
         )  # fmt: skip
     if column is not None:

@@ -74,7 +74,7 @@ WRONG = [
     (with_evidence(decode_tokens=10), "evidence.decode_tokens", "1500"),
     (with_evidence(accepted_per_position=[900, 950], accepted_tokens=1850), "evidence.accepted_per_position", "2"),
     (with_evidence(accepted_per_position=[900, 400, 100]), "evidence.accepted_tokens", "1400"),
-    (with_evidence(drafts=None), "evidence.drafts", "needs drafts"),
+    (with_evidence(drafts=None), "evidence.drafts", "expected drafts"),
     ({"prompts": "a", "deployment": SERVED}, "prompts", "a list of prompts"),
     ({"prompts": ["a"]}, "deployment", "required"),
     (with_traffic(concurrency=4) | {"policy": {"min_speedup": -1}}, "policy.min_speedup", "from 0.1"),
@@ -100,7 +100,7 @@ def test_evidence_without_a_method_points_at_speculation():
     """Counts are of one method and k: the refusal is at deployment.speculation."""
     (place, message), *_ = refusals(body(evidence=counts(2.5)))
     assert place == "deployment.speculation"
-    assert "one method and one k" in message
+    assert "the method and the k that were measured" in message
     (place, _), *_ = refusals(body(speculation={"method": "ngram"}, evidence=counts(2.5)))
     assert place == f"{SPECULATION}.num_speculative_tokens"
 

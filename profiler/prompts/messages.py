@@ -154,6 +154,8 @@ def _read_part(part: Mapping[str, Any], remarks: Remarks) -> tuple[str, int]:
         text = text.get("value")
     if (kind in TEXT_PARTS or kind is None) and isinstance(text, str):
         return text, 0
+    if kind in TEXT_PARTS and isinstance(part.get("content"), str):  # OpenTelemetry's GenAI conventions
+        return part["content"], 0
     call = part.get("functionCall", part.get("toolUse", part if kind in CALL_PARTS else None))
     if isinstance(call, Mapping):
         return _written_call(call), 0

@@ -56,6 +56,8 @@ def _wrapped_request(record: Mapping[str, Any], remarks: Remarks) -> Prompt:
         inner = decode_nested(record.get(key))
         if isinstance(inner, dict) and find_shape(tuple(inner))[0] is not None:
             return read_record(inner, remarks)[1]
+        if isinstance(inner, list) and len(inner) > 1 and all(isinstance(text, str) for text in inner):
+            return read_value(inner, remarks, output=inner[1], place=key)  # UltraChat: the turns' texts by turns
     return read_body(record, remarks)
 
 

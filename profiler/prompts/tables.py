@@ -76,11 +76,15 @@ def csv_records(lines: Iterator[str], delimiter: str, remarks: Remarks) -> Itera
     csv.field_size_limit(MAX_LINE_BYTES)
     reader = csv.reader(lines, delimiter=delimiter)
     names: list[str] | None = None
+    row: list[str] = []
     while True:
         line = reader.line_num + 1
         try:
             row = next(reader)
         except StopIteration:
+            if row and row[-1].endswith("\n"):  # only a cell whose quotes never close keeps the file's last line end
+                remarks.line = 0
+                remarks.add("the table ends inside quotes: its last record holds all lines from there on")
             return
         except csv.Error as error:
             yield line, NoPrompt("a row that is no CSV", str(error))

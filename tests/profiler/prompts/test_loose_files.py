@@ -174,3 +174,24 @@ def test_utf_16_without_mark_or_ascii(tmp_path: Path) -> None:
         sample = read(tmp_path, "a.txt", text.encode(name))
         assert [p.text for p in sample.prompts] == text.split()
         assert "UTF-16" in sample.format
+
+
+def test_quotes_that_never_close_are_told(tmp_path: Path) -> None:
+    """They make one prompt of the rest of a table, which must not pass for a long prompt."""
+    sample = read(tmp_path, "a.csv", 'id,prompt\n1,Sing\n2,"Name a bird\n3,Dance\n')
+    assert [p.text for p in sample.prompts] == ["Sing", "Name a bird\n3,Dance\n"]
+    assert any("ends inside quotes" in note for note in sample.notes)
+    sample = read(tmp_path, "b.csv", 'id,prompt\n1,"Name\na bird"\n')
+    assert sample.notes == ()
+
+
+def test_turns_of_telemetry_and_of_ultrachat(tmp_path: Path) -> None:
+    """OpenTelemetry keeps the text of a part under `content`; UltraChat keeps the turns' texts by turns."""
+    messages = [{"role": "user", "parts": [{"type": "text", "content": SQL}]}]
+    rows = [
+        {"name": "chat", "attributes": {"gen_ai.input.messages": json.dumps(messages)}},
+        {"id": "1", "data": ["b", "x"]},
+    ]
+    sample = read(tmp_path, "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    assert [p.text for p in sample.prompts] == [SQL, "b"]
+    assert sample.prompts[1].output == "x"

@@ -3,7 +3,7 @@
 Each engine of the grid is started as a server with vLLM's own command line (random weights, no tokenizer), measured by
 the same closed loop over HTTP, and stopped: the API server's share of a step is then in the numbers, as users have it.
 Rows have the schema of the in-process sweep, with `engine_process` "served" in the row and its key; what only the
-engine itself knows (capture sizes, model runner, batched tokens) is missing unless the grid sets it.
+engine itself knows (step times, capture sizes, model runner, batched tokens) is null or missing unless the grid sets it.
 
 Refused: a grid that cannot be read, rows that are there without --resume. A server that does not start, or dies, is
 noted in engines.jsonl with its reason, and the next one follows.
@@ -41,6 +41,8 @@ LEAST_MEASURING_S = 15.0
 STOP_S = 10.0  # for ending a server in order
 LONGEST_START_S = 900.0
 ENGINE_PROCESS = "served"
+# Gaps between what a client reads are no engine steps: the chunks of one step come one after the other.
+UNKNOWN: Mapping[str, None] = dict.fromkeys(("step_ms_mean", "step_ms_p10", "step_ms_p50", "step_ms_p90"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ def _measure(
                 if cell is None:
                     print(f"  {spec.name} {point.label()}: not one window before the deadline", flush=True)
                     continue
-                row = cell_row(spec, point, cell, facts) | {"key": served_key(spec, point)}
+                row = cell_row(spec, point, cell, facts) | {"key": served_key(spec, point)} | UNKNOWN
                 row["cell_s"] = round(time.monotonic() - began, 3)
                 append_row(options.out / "rows.jsonl", row)
                 status["cells"] += 1
@@ -166,7 +168,7 @@ def _facts(spec: EngineSpec, grid: Grid, engine: ServedEngine, *, startup_s: flo
         "target_parameters": _parameters(spec.target, grid),
         "drafter_parameters": None if drafter is None else _parameters(drafter, grid),
         "engine_version": engine.version(), "engine_process": ENGINE_PROCESS, "startup_s": startup_s,
-        "kv_cache_tokens": gauges.kv_tokens,
+        "kv_cache_tokens": None if gauges.kv_tokens is None else round(gauges.kv_tokens),
         **{name: spec.settings.get(name) for name in asked},
         "tensor_parallel_size": spec.settings.get("tensor_parallel_size", 1), **host,
     }  # fmt: skip

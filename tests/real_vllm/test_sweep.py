@@ -98,3 +98,24 @@ def test_engines_logs_are_kept(swept):
     assert [engine["engine"] for engine in engines] == ["base", "ngram"]
     assert not any(engine["error"] for engine in engines)
     assert (out / "engine_logs.gz").stat().st_size > 0
+
+
+def test_a_served_cell_is_measured_over_http(vllm_python, serve_environment, tmp_path):
+    """The same loop against `vllm serve`: a row of the same schema, latencies by the client, counts by /metrics."""
+    (tmp_path / "shapes.yaml").write_text(SHAPES)
+    (tmp_path / "grid.yaml").write_text(GRID)
+    command = [sys.executable, "-m", "api.main", "sweep", tmp_path / "grid.yaml", "--out", tmp_path / "out"]
+    command += ["--python", vllm_python, "--served", "--only", "ngram"]
+    done = subprocess.run(
+        list(map(str, command)), env=os.environ | serve_environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (row,) = read_rows([tmp_path / "out" / "rows.jsonl"])
+    assert (row["engine"], row["engine_process"], row["weights"]) == ("ngram", "served", "dummy")
+    assert row["engine_version"].startswith("0.32.0")
+    assert row["requests_timed"] > 0
+    assert row["output_tokens_per_s"] > 0
+    assert 0 < row["tpot_ms_p50"] < row["e2e_ms_p50"]
+    assert 0 < row["drafts"] <= row["drafted_tokens"]
+    assert sum(row["accepted_per_position"]) == row["accepted_tokens"]
+    assert row["generation_tokens"] > row["decode_tokens"] > row["accepted_tokens"]

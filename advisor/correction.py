@@ -76,9 +76,12 @@ def _corrected(plain: Predictions, there: Predictions, evidence: Evidence) -> Pr
     step_ms = arm.step_ms * decode / np.maximum(whole - prefill, 1e-12)
     measured = np.zeros(plain.case.shape[0], dtype=np.bool_)
     measured[rows] = near
+    slower = _time_factor(there, evidence)
+    without = plain.without
     return replace(
         plain,
-        speculative=replace(arm, step_ms=step_ms),
+        without=replace(without, prefill_ms=slower * without.prefill_ms, step_ms=slower * without.step_ms),
+        speculative=replace(arm, prefill_ms=slower * arm.prefill_ms, step_ms=slower * step_ms),
         speedups=replace(plain.speedups, end_to_end=end_to_end, tpot=tpot),
         measured=measured,
     )
@@ -128,9 +131,9 @@ def request_time_factor(
     deployment: Deployment, evidence: Evidence | None, candidate: Candidate, conditions: Conditions
 ) -> float:
     """Measured over predicted time of a request without speculation, the geometric mean over the points; else 1."""
-    points = [p for p in evidence.points if p.baseline_ms is not None] if evidence is not None else []
-    if not points or evidence is None:
+    if evidence is None or not evidence.points:
         return 1.0
+    points = evidence.points
     most = max(round(p.concurrency) for p in points)
     case = Case(candidate, evidence.k, conditions, most, most)
     there = predict_plainly(
@@ -140,13 +143,19 @@ def request_time_factor(
         concurrency=np.array([round(p.concurrency) for p in points], dtype=np.int64),
         evidence=None,
     )
+    return _time_factor(there, evidence)
+
+
+def _time_factor(there: Predictions, evidence: Evidence) -> float:
+    """Measured over predicted time of a baseline request; both arms are as much slower, so that no speedup changes."""
+    measured_ms = np.array([np.nan if p.baseline_ms is None else p.baseline_ms for p in evidence.points])
     arm = there.without
     predicted_ms = request_ms(
         running=arm.running,
         prefill_ms=arm.prefill_ms,
         step_ms=arm.step_ms,
-        tokens_per_step=np.ones(len(points)),
-        output_tokens=np.array([p.output_tokens for p in points]),
+        tokens_per_step=np.ones_like(measured_ms),
+        output_tokens=np.array([p.output_tokens for p in evidence.points]),
     )
-    measured_ms = np.array([p.baseline_ms for p in points], dtype=np.float64)
-    return float(np.exp(np.mean(np.log(measured_ms / predicted_ms))))
+    known = np.isfinite(measured_ms)
+    return float(np.exp(np.mean(np.log(measured_ms[known] / predicted_ms[known])))) if known.any() else 1.0

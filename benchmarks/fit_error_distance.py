@@ -1,12 +1,12 @@
-"""How far does an error of the predicted speedup reach? The distances over which advisor.fusion lets a measurement speak.
+"""How far does an error of the predicted speedup reach? Distances over which advisor.fusion lets a measurement speak.
 
     python benchmarks/fit_error_distance.py        # from data/measurements; prints the fit, the last line is JSON
 
 For every measured engine each cell's residual r = log(measured / predicted speedup) / predicted log-sd is taken, with
 the measured acceptance given to the prediction, so that what is left is the costs' error. Residuals of two cells of one
-engine are modelled as Gaussian with correlation exp(-d), d² = Σ (Δ log x / reach_x)² over concurrency, prompt and answer
-length, plus the cells' own noise; the reaches maximise the likelihood over all engines (scale of each engine's variance
-profiled out). One host and one GPU stand behind it: reaches are rounded down to what the data can tell.
+engine are modelled as Gaussian with correlation exp(-d), d² = Σ (Δ log x / reach_x)² over concurrency and lengths, plus
+the cells' own noise; the reaches maximise the likelihood over all engines (scale of each engine's variance profiled
+out). One host and one GPU stand behind it: reaches are rounded down to what the data can tell.
 """
 
 from __future__ import annotations
@@ -93,9 +93,8 @@ def main() -> None:
     for name, cells in sorted(found.items()):
         gaps = np.array([cell[1] for cell in cells])
         z = gaps / np.array([cell[2] for cell in cells])
-        print(
-            f"{name}: {len(cells)} cells, mean {gaps.mean():+.3f}, sd {gaps.std():.3f}, rms z {np.sqrt((z**2).mean()):.2f}"
-        )
+        rms = np.sqrt((z**2).mean())
+        print(f"{name}: {len(cells)} cells, mean {gaps.mean():+.3f}, sd {gaps.std():.3f}, rms z {rms:.2f}")
     fit = minimize(minus_log_likelihood, np.log([2.0, 2.0, 2.0]), args=(list(found.values()),), method="Nelder-Mead",
                    options={"xatol": 0.02, "fatol": 0.01})  # fmt: skip
     reach = dict(zip(AXES, np.exp(fit.x).round(2).tolist(), strict=True))

@@ -13,7 +13,7 @@ from api.commands.deployment_options import (
     DraftSampleMethod,
     EnforceEager,
     EngineVersion,
-    GpuName,
+    GpuOrProfiled,
     GpuUtilization,
     KvCacheDtype,
     MaxBatchedTokens,
@@ -22,7 +22,7 @@ from api.commands.deployment_options import (
     Method,
     NumSpeculativeTokens,
     Quantization,
-    Target,
+    TargetOrProfiled,
     TensorParallel,
 )
 
@@ -37,8 +37,8 @@ def advise(
             help="Prompts: JSON lines, JSON, CSV, Parquet or text, also gzip or zstd; - for standard input.",
         ),
     ],
-    target: Target,
-    gpu: GpuName,
+    target: TargetOrProfiled = None,
+    gpu: GpuOrProfiled = None,
     draft: Draft = None,
     method: Method = None,
     num_speculative_tokens: NumSpeculativeTokens = None,
@@ -65,6 +65,10 @@ def advise(
     evidence: Annotated[
         str | None,
         typer.Option(metavar="JSON", help="Measured counts of --method and k: a JSON file, or the object itself."),
+    ] = None,
+    profile: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What specworth profile measured; options left out are taken from it."),
     ] = None,
     tensor_parallel_size: TensorParallel = None,
     gpu_memory_utilization: GpuUtilization = None,
@@ -111,6 +115,9 @@ def advise(
     Under the traffic that a live server was seen to have:
       specworth observe http://127.0.0.1:8000 --out observed.json
       specworth advise prompts.jsonl --target Qwen/Qwen3-8B --gpu L40S --traffic observed.json
+
+    With what specworth profile measured, where it was measured:
+      specworth advise prompts.jsonl --profile profile.json
 
     FILE may hold texts, OpenAI chat or batch bodies, objects with messages or prompt, ShareGPT and other data sets,
     exports of LiteLLM, Langfuse, Helicone and the like; what was recognised, and what was skipped and why, is told.

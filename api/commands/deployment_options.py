@@ -12,6 +12,14 @@ Target = Annotated[
 GpuName = Annotated[
     str, typer.Option("--gpu", "-g", help="Accelerator: a catalog name, or a JSON object with its figures.")
 ]
+TargetOrProfiled = Annotated[
+    str | None,
+    typer.Option("--target", "-t", help="Model: a catalog name, a folder with a config.json, or that file."),
+]
+GpuOrProfiled = Annotated[
+    str | None,
+    typer.Option("--gpu", "-g", help="Accelerator: a catalog name, or a JSON object with its figures."),
+]
 Draft = Annotated[str | None, typer.Option("--draft", help="Draft model or head: a catalog name, folder or file.")]
 Method = Annotated[
     str | None,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor import Recommendation, RecommendationRequest, advise
+from api.commands.profiled import with_profile
 from api.commands.request import print_notes, request_fields, validated
 from profiler.errors import InputError
 from profiler.prompts import read_prompts
@@ -18,7 +19,10 @@ DISABLED, UNDECIDED = 10, 11
 
 def run_advise(options: Mapping[str, Any]) -> int:
     """Answer one command line; returns its exit code."""
+    options, profile = with_profile(options)
     fields, odd = request_fields(options)
+    if profile is not None:
+        fields["evidence"] = {"profile": profile}
     taken: tuple[str, ...] = ()
     if options["traffic"] is not None:
         from api.commands.observed import with_observed

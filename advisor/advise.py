@@ -33,7 +33,7 @@ from advisor.recommendation import Chosen, Recommendation
 from advisor.request import RecommendationRequest
 from advisor.schedule import resolve_schedule
 from advisor.traffic import resolve_traffic
-from advisor.verdict import decide
+from advisor.verdict import decide, inspect_objectives
 from advisor.workload import summarise
 from models.workload import describe_workload
 from profiler.prompts import prompts_from_objects
@@ -123,6 +123,7 @@ def advise(
             *(evidence.warnings if evidence is not None else ()),
             *traffic.warnings,
             *load.warnings,
+            *inspect_objectives(best.speedup(), objective=policy.objective, enabled=enabled),
             *inspect_load(load.concurrency, capacity, chosen, conditions),
             *inspect_sampling(prompts.prompts),
             *inspect_target(deployment, concurrency=load.concurrency, layer_overhead_ms=layer_overhead_ms()),

@@ -83,6 +83,7 @@ class Predictions:
     acceptance: AcceptanceEstimate
     gain: Estimate  # of each case
     without: Arm
+    beside: Arm  # without speculation, as many sequences as the speculative arm runs
     speculative: Arm
     log_sd_step: Floats
     log_sd_ratio: Floats
@@ -141,6 +142,7 @@ def predict_plainly(
     base_step[apart] = cost.base_step_ms[rows:]
     outputs = np.array([(c.conditions.output_tokens, c.conditions.output_log_sd) for c in cases])[case]
     without = Arm(running_without, cost.prefill_ms[:rows], base_step)
+    beside = Arm(running, cost.prefill_ms[:rows], cost.base_step_ms[:rows])
     speculative = Arm(running, cost.speculative_prefill_ms[:rows], cost.step_ms[:rows])
     speedups = compare(
         without=without,
@@ -149,10 +151,12 @@ def predict_plainly(
         output_tokens=Estimate(outputs[:, 0], outputs[:, 1]),
         log_sd_step=cost.log_sd_step[:rows],
         log_sd_ratio=cost.log_sd_ratio[:rows],
+        beside=beside,
     )
     return Predictions(
         cases=tuple(cases), case=case, concurrency=concurrency, acceptance=acceptance, gain=gain, without=without,
-        speculative=speculative, log_sd_step=cost.log_sd_step[:rows], log_sd_ratio=cost.log_sd_ratio[:rows],
+        beside=beside, speculative=speculative, log_sd_step=cost.log_sd_step[:rows],
+        log_sd_ratio=cost.log_sd_ratio[:rows],
         speedups=speedups, covered=cost.covered[:rows], gaps=cost.gaps[:rows],
         measured=np.zeros(rows, dtype=np.bool_),
     )  # fmt: skip

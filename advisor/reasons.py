@@ -103,7 +103,7 @@ def _acceptance(predictions: Predictions, row: int, *, present: float, most: flo
     """What a step yields and what it costs: the two sides of the balance."""
     index = predictions.case[row]
     case, yields = predictions.cases[index], 1.0 + float(predictions.gain.value[index])
-    step, base = float(predictions.speculative.step_ms[row]), float(predictions.without.step_ms[row])
+    step, base = float(predictions.speculative.step_ms[row]), float(predictions.beside.step_ms[row])
     all_of = f"all {case.k} draft tokens" if case.k > 1 else "every draft token"
     return Reason(
         factor="acceptance",
@@ -210,6 +210,7 @@ def all_accepted(predictions: Predictions, row: int) -> Speedups:
 
     return compare(
         without=only(predictions.without),
+        beside=only(predictions.beside),
         speculative=only(predictions.speculative),
         gain=Estimate(np.array([share * case.k]), np.zeros(1)),
         output_tokens=Estimate(np.array([case.conditions.output_tokens]), np.zeros(1)),

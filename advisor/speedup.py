@@ -70,11 +70,15 @@ def compare(
     output_tokens: Estimate,
     log_sd_step: Floats,
     log_sd_ratio: Floats,
+    beside: Arm | None = None,
 ) -> Speedups:
     """Both speedups of each row with their spread.
 
     gain: τ - 1, the extra tokens of a decode step. log_sd_step: absolute error of step and prefill times (shared by the
     arms). log_sd_ratio: error of T_step / T_base. output_tokens: length of an answer, with its own error.
+    beside: the baseline with as many sequences as the speculative arm runs; `without`, where both run as many. The time
+    per token is compared with that: a drafter that leaves room for half the sequences makes the rest wait, which no
+    time per token shows, and to run fewer is no merit of speculation. What it costs is in the end-to-end speedup.
     """
     one, n = np.ones_like(gain.value), output_tokens.value
     tau = 1.0 + gain.value
@@ -93,9 +97,17 @@ def compare(
         output_tokens=n,
     )
     after_first = np.maximum(n - 1.0, 1e-9)
-    tpot_without = (e2e_without - without.prefill_ms) / after_first
+    beside = without if beside is None else beside
+    e2e_beside = request_ms(
+        running=beside.running,
+        prefill_ms=beside.prefill_ms,
+        step_ms=beside.step_ms,
+        tokens_per_step=one,
+        output_tokens=n,
+    )
+    tpot_without = (e2e_beside - beside.prefill_ms) / after_first
     tpot_with = (e2e_with - speculative.prefill_ms) / after_first
-    decode_without = _steps(n, one) * without.step_ms
+    decode_without, decode_beside = _steps(n, one) * without.step_ms, _steps(n, one) * beside.step_ms
     decode_with = _steps(n, tau) * speculative.step_ms
 
     def from_acceptance(share_with: Floats) -> Floats:
@@ -116,7 +128,7 @@ def compare(
         ),
         tpot=Estimate(
             tpot_without / tpot_with,
-            spread(decode_without / (tpot_without * after_first), decode_with / (tpot_with * after_first)),
+            spread(decode_beside / (tpot_without * after_first), decode_with / (tpot_with * after_first)),
         ),
         end_to_end_acceptance_log_sd=from_acceptance(decode_with / e2e_with),
         tpot_acceptance_log_sd=from_acceptance(decode_with / (tpot_with * after_first)),

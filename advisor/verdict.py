@@ -9,10 +9,11 @@ costs rest on a measurement; otherwise a probe is worth its time.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from advisor.recommendation import Verdict
+from advisor.recommendation import Speedup, Verdict, Warned
+from advisor.request import Objective
 from advisor.speedup import bounds
 from models.estimate import Estimate
 
@@ -50,3 +51,15 @@ def best_row(estimate: Estimate, *, rows: Sequence[int]) -> int:
     """Of `rows` the one with the highest lower bound; the first of equals."""
     low, _ = bounds(estimate)
     return max(rows, key=lambda row: (low[row], -row))
+
+
+def inspect_objectives(speedup: Speedup, *, objective: Objective, enabled: bool) -> Iterator[Warned]:
+    """What is enabled for one of the two speedups may be a loss by the other one: that is to be known before."""
+    other, name = (speedup.tpot, "time per output token") if objective == "end_to_end" else (
+        speedup.end_to_end, "end-to-end throughput")  # fmt: skip
+    if enabled and other.value < 1.0:
+        yield Warned(
+            code="objectives_disagree",
+            text=f"by the objective asked for it pays, but {name} becomes worse: {other.value:.2f}x of what it is "
+            f"without speculation ({speedup.level:.0%} interval {other.low:.2f} to {other.high:.2f})",
+        )

@@ -243,3 +243,20 @@ def test_a_sample_that_was_read_before_goes_without_prompts():
     one = advise(RecommendationRequest.model_validate(inline))
     other = advise(RecommendationRequest.model_validate(without), sample=sample)
     assert one.model_dump(exclude={"id"}) == other.model_dump(exclude={"id"})
+
+
+def test_a_drafter_that_halves_the_cache_does_not_halve_the_time_per_token():
+    """With tpot as objective, sequences that a drafter's memory keeps waiting never turn into a gain."""
+    for output_tokens in (2, 300):
+        answer = ask(
+            speculation=DRAFT_K3, gpu="L4", max_model_len=4096, policy={"objective": "tpot"},
+            traffic={"concurrency": 1000, "input_tokens": 1000, "output_tokens": output_tokens},
+        )  # fmt: skip
+        assert answer.memory.concurrency < 0.5 * answer.memory.concurrency_without
+        memory = [reason for reason in answer.reasons if reason.factor == "memory"]
+        assert all(abs(reason.effect) < 0.35 * answer.speedup.tpot.value for reason in memory)
+        at_limit = max(point.tpot.value for point in answer.curve)
+        assert answer.speedup.tpot.value <= 1.05 * at_limit
+    assert answer.verdict == "enable"
+    assert "objectives_disagree" in codes(answer)
+    assert answer.speedup.end_to_end.value < 1

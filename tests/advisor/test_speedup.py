@@ -78,6 +78,20 @@ def test_fewer_running_sequences_cost_throughput():
     assert half.end_to_end.value[0] == pytest.approx(even.end_to_end.value[0] / 2)
 
 
+def test_running_fewer_sequences_is_no_merit_per_token():
+    """Time per token is compared at as many sequences as the drafter leaves room for: a queue is no gain."""
+    both = {
+        "gain": Estimate(of(1.0), of(0.1)),
+        "output_tokens": Estimate(of(100.0), of(0.0)),
+        "log_sd_step": of(0.1),
+        "log_sd_ratio": of(0.1),
+    }
+    full, half = Arm(of(64.0), of(1.0), of(10.0)), Arm(of(32.0), of(1.0), of(5.0))
+    spoken = compare(without=full, speculative=half, beside=half, **both)
+    assert spoken.tpot.value[0] == pytest.approx(compare(without=half, speculative=half, **both).tpot.value[0])
+    assert spoken.end_to_end.value[0] == compare(without=full, speculative=half, **both).end_to_end.value[0]
+
+
 def test_spread_by_the_delta_method_agrees_with_sampling():
     """The standard deviation of log speedup is that of 200,000 draws of the errors, within 5 %."""
     rng = np.random.default_rng(7)

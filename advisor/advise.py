@@ -94,7 +94,9 @@ def advise(
         everywhere=not load.assumed or outlook.crossover.everywhere,
     )
     enabled = decision.verdict == "enable"
-    schedule, schedule_warnings = resolve_schedule(outlook.schedule, deployment, chosen) if enabled else (None, ())
+    schedule, schedule_warnings = resolve_schedule(
+        outlook.schedule if enabled else None, deployment, chosen, fixed_k=best.case.k
+    )
     acceptance = best.acceptance()
     return Recommendation(
         id=uuid.uuid4().hex,

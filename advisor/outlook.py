@@ -82,6 +82,7 @@ def look_around(
             speedup=estimate.value[fine.size : first].reshape(len(ks), sizes.size),
             k=ks,
             fixed_k=case.k,
+            asked=concurrency,
         ),
         reasons=tell(
             best.predictions,

@@ -27,25 +27,32 @@ WORTH_SWITCHING = 1.04
 
 
 def batch_size_schedule(
-    *, batch_size: NDArray[np.int64], speedup: Floats, k: Sequence[int], fixed_k: int
+    *, batch_size: NDArray[np.int64], speedup: Floats, k: Sequence[int], fixed_k: int, asked: int | None = None
 ) -> Schedule | None:
     """Tiers [first, last, k] over 1 to the last batch size, or None where the fixed k is as good.
 
-    batch_size (B,): rising, from 1. speedup (K, B): of each k in `k` (0 may be one) at each batch size.
-    Tiers switch only where the new k beats the present one by `WORTH_SWITCHING`, so that noise makes no tiers.
+    batch_size (B,): rising, from 1. speedup (K, B): of each k in `k` (0 may be one) at each batch size. asked: the
+    batch size that the verdict is of; its tier has the verdict's k, so that what is served is what was predicted.
+    Elsewhere tiers leave the fixed k, and each other, only where the new k wins by `WORTH_SWITCHING`, so that noise
+    makes no tiers.
     """
-    options, names = speedup, list(k)
-    fixed = names.index(fixed_k)
-    best = int(np.argmax(options[:, 0]))
-    present = fixed if options[best, 0] < options[fixed, 0] * WORTH_SWITCHING else best
-    tiers: list[list[int]] = [[1, 1, names[present]]]
-    for column in range(batch_size.shape[0]):
-        best = int(np.argmax(options[:, column]))
-        is_last = 0 < column == batch_size.shape[0] - 1  # a tier of the very largest batch alone decides nothing
-        if best != present and not is_last and options[best, column] >= options[present, column] * WORTH_SWITCHING:
+    names, sizes = list(k), batch_size.tolist()
+    fixed = present = names.index(fixed_k)
+    tiers: list[list[int]] = []
+    for column, size in enumerate(sizes):
+        here = speedup[:, column]
+        best = int(np.argmax(here))
+        if size == asked:
+            present = fixed
+        elif tiers and size == sizes[-1]:
+            pass  # a tier of the very largest batch alone decides nothing
+        elif here[best] < here[fixed] * WORTH_SWITCHING:
+            present = fixed
+        elif here[best] >= here[present] * WORTH_SWITCHING:
             present = best
-            tiers.append([int(batch_size[column]), 0, names[present]])
-        tiers[-1][1] = int(batch_size[column])
+        if not tiers or tiers[-1][2] != names[present]:
+            tiers.append([size, size, names[present]])
+        tiers[-1][1] = size
     for earlier, later in pairwise(tiers):
         earlier[1] = later[0] - 1  # batch sizes between two columns stay with the earlier tier
     if {tier[2] for tier in tiers} == {fixed_k}:
@@ -54,18 +61,37 @@ def batch_size_schedule(
 
 
 def resolve_schedule(
-    schedule: Schedule | None, deployment: Deployment, candidate: Candidate
+    schedule: Schedule | None, deployment: Deployment, candidate: Candidate, *, fixed_k: int
 ) -> tuple[Schedule | None, tuple[Warned, ...]]:
-    """The schedule where the engine version has the option, and what to know of it there."""
+    """The schedule where the engine version has the option, and what to know of it there.
+
+    fixed_k: the verdict's. An engine that always drafts the largest k gets no tier above it, since such a tier would
+    slow down the batch size that the verdict is of.
+    """
     version = deployment.engine_version
     if schedule is None or supports_option("num_speculative_tokens_per_batch_size", version) is not True:
         return None, ()
     if model_runner(deployment.target, candidate.method, version) == 1:
         return schedule, ()
     # By 0.26.0's source: the scheduler trims what is verified; v1/worker/gpu never reads num_spec_tokens_to_schedule.
+    schedule = _at_most(schedule, fixed_k)
+    if len(schedule) == 1:
+        return None, ()
     text = (
         f"vLLM {version} serves this target with its second model runner: it verifies as many tokens as the schedule "
         "says, but still drafts the largest k (vllm-project/vllm#51510), so large batches gain a little less than a "
         "fixed small k would give"
     )
     return schedule, (Warned(code="schedule_drafts_largest_k", text=text),)
+
+
+def _at_most(schedule: Schedule, most: int) -> Schedule:
+    """The schedule with every k above `most` cut to it, and tiers that are then alike joined."""
+    tiers: Schedule = []
+    for first, last, tokens in schedule:
+        cut = min(tokens, most)
+        if tiers and tiers[-1][2] == cut:
+            tiers[-1] = (tiers[-1][0], last, cut)
+        else:
+            tiers.append((first, last, cut))
+    return tiers

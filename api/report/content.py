@@ -163,7 +163,7 @@ def _chart(answer: Recommendation, request: RecommendationRequest) -> Section:
     caption = _crossover(answer, minimum)
     if answer.configuration.schedule:
         k = draft_tokens(answer.candidate.num_speculative_tokens)
-        caption += f" All of it is with {k}: what fewer would give at large batches is not shown."
+        caption += f" All of it is with {k} at every batch size, without the schedule below."
     return Section(f"Speedup {_spoken_objective(request)} by concurrency", Chart(bars, crossover, caption))
 
 
@@ -213,6 +213,10 @@ def _shares(shares: dict[str, float]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {share:.0%}" for share, name in listed)
 
 
+def _tokens(count: float) -> str:
+    return f"{count:,.0f} token{'s' if round(count) != 1 else ''}"
+
+
 def _workload(answer: Recommendation, sample: PromptSample) -> Section:
     workload = answer.workload
     source = sample.source or "the request"
@@ -220,7 +224,7 @@ def _workload(answer: Recommendation, sample: PromptSample) -> Section:
     lines = [
         f"Read from {source} as {sample.format}: {sample.usable:,} of {sample.records:,} records usable, {drawn}.",
         f"They ask for: {_shares(workload.structure)}.",
-        f"Prompts of {workload.input_tokens:,.0f} tokens (95% below {workload.input_tokens_p95:,.0f}), answers of "
+        f"Prompts of {_tokens(workload.input_tokens)} (95% below {workload.input_tokens_p95:,.0f}), answers of "
         f"{workload.output_tokens:,.0f}, temperature {workload.temperature:g}, {workload.overlap:.0%} of an answer "
         "can be copied from what stands before it.",
     ]

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from advisor import RecommendationRequest, advise
 from advisor.schedule import batch_size_schedule
 
 SIZES = np.array([1, 8, 32, 64, 128])
@@ -31,3 +32,33 @@ def test_the_largest_batch_alone_is_no_tier():
     """A tier that only a full server would enter is noise in a configuration."""
     speedup = np.array([[1.5, 1.3, 0.95, 0.9, 0.7], [0.87] * 5])
     assert batch_size_schedule(batch_size=SIZES, speedup=speedup, k=[3, 0], fixed_k=3) is None
+
+
+def test_what_is_served_at_the_asked_batch_size_is_what_was_predicted():
+    """The verdict's k, chosen by its lower bound, stands at the batch size that the verdict is of."""
+    speedup = np.array([[1.3, 1.3, 1.2, 1.1, 1.0], [1.6, 1.5, 1.3, 1.12, 0.8], [0.87] * 5])
+    tiers = batch_size_schedule(batch_size=SIZES, speedup=speedup, k=[1, 3, 0], fixed_k=1, asked=32)
+    assert tiers == [(1, 31, 3), (32, 128, 1)]
+
+
+def test_an_engine_that_drafts_the_largest_k_gets_none_above_the_verdicts():
+    """A 70B target at 64 requests: one draft token is predicted there, and no tier drafts more."""
+    request = RecommendationRequest.model_validate(
+        {
+            "prompts": ["Why is the sky blue?"],
+            "deployment": {
+                "target": "meta-llama/Llama-3.3-70B-Instruct", "gpu": "H100 SXM", "tensor_parallel_size": 4,
+                "speculation": {"method": "eagle3"},
+            },
+            "traffic": {"concurrency": 64, "temperature": 1.0, "input_tokens": 16, "output_tokens": 200},
+        }
+    )  # fmt: skip
+    answer = advise(request)
+    k = answer.candidate.num_speculative_tokens
+    assert answer.verdict == "enable"
+    assert answer.configuration.speculative_config is not None
+    assert answer.configuration.speculative_config["num_speculative_tokens"] == k
+    schedule = answer.configuration.schedule or []
+    assert [tokens for first, last, tokens in schedule if first <= 64 <= last] == [k]
+    assert max(tokens for _, _, tokens in schedule) == k
+    assert "schedule_drafts_largest_k" in {warning.code for warning in answer.warnings}

@@ -3,7 +3,7 @@
 Each engine of the grid is started as a server with vLLM's own command line (random weights, no tokenizer), measured by
 the same closed loop over HTTP, and stopped: the API server's share of a step is then in the numbers, as users have it.
 Rows have the schema of the in-process sweep, with `engine_process` "served" in the row and its key; what only the
-engine itself knows (step times, capture sizes, model runner, batched tokens) is null or missing unless the grid sets it.
+engine itself knows (step times, capture sizes, model runner) is null or missing unless the grid sets it.
 
 Refused: a grid that cannot be read, rows that are there without --resume. A server that does not start, or dies, is
 noted in engines.jsonl with its reason, and the next one follows.

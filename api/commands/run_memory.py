@@ -65,16 +65,43 @@ def _title(spec: DeploymentSpec, length: int) -> str:
 
 def _print(plans: Mapping[str, MemoryPlan], refused: Mapping[str, str], title: str, length: int) -> None:
     names = list(plans)
+    first = plans[names[0]]
+    unfit = tuple(f"{name} does not fit: {line}." for name, line in refused.items())
+    if len(plans) > 2:
+        print_table(title, _overview(plans), (_shared(first), *unfit))
+        return
     rows = [(label, *(gib(getattr(plan, field)) for plan in plans.values())) for label, field in _ROWS]
     rows.append(("KV cache, bytes per token", *(f"{plan.kv_bytes_per_token:,}" for plan in plans.values())))
     rows.append(("KV cache, tokens", *(f"{plan.kv_tokens:,}" for plan in plans.values())))
     rows.append((f"requests of {length:,} tokens at once", *(f"{plan.concurrency:,}" for plan in plans.values())))
-    first = plans[names[0]]
     notes = [
         f"{name} leaves room for {first.kv_tokens - plan.kv_tokens:,} tokens fewer "
         f"({1 - plan.kv_tokens / first.kv_tokens:.1%} of the cache)."
         for name, plan in list(plans.items())[1:]
         if first.kv_tokens
     ]
-    notes += [f"{name} does not fit: {line}." for name, line in refused.items()]
-    print_table(title, Table(("", *names), tuple(rows)), tuple(notes))
+    print_table(title, Table(("", *names), tuple(rows)), (*notes, *unfit))
+
+
+def _overview(plans: Mapping[str, MemoryPlan]) -> Table:
+    """One line a drafter, where there are too many to stand side by side with every term."""
+    rows = tuple(
+        (
+            name,
+            gib(plan.drafter_weight_bytes),
+            gib(plan.kv_bytes),
+            f"{plan.kv_bytes_per_token:,}",
+            f"{plan.kv_tokens:,}",
+            f"{plan.concurrency:,}",
+        )
+        for name, plan in plans.items()
+    )
+    return Table(("", "drafter GiB", "KV GiB", "KV bytes/token", "KV tokens", "requests"), rows)
+
+
+def _shared(plan: MemoryPlan) -> str:
+    """What all of them have in common, and where the rest of the terms is."""
+    return (
+        f"vLLM takes {gib(plan.requested_bytes)} GiB on each GPU, {gib(plan.weight_bytes)} of them for the target's "
+        "weights; --draft with one of these shows every term."
+    )

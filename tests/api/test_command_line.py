@@ -243,6 +243,16 @@ def test_memory_shows_the_plan_with_and_without_a_drafter(in_process):
     assert "KV cache, tokens" in shown.stdout
 
 
+def test_memory_without_a_drafter_lists_all_that_are_known(in_process):
+    """One line a drafter, short enough to read."""
+    shown = in_process("memory", "-t", "meta-llama/Llama-3.1-8B-Instruct", *GPU)
+    assert shown.returncode == 0, shown.stderr
+    rows = shown.stdout.splitlines()[2:]
+    assert rows[0].split()[0] == "without"
+    assert [row.split()[0] for row in rows[1:3]] == ["EAGLE-3", "EAGLE-3"]
+    assert max(map(len, rows)) < 120
+
+
 def test_memory_of_a_target_that_does_not_fit_says_how_many_gpus_would_do(in_process):
     """70B on one L4."""
     line = refused(in_process("memory", "-t", "meta-llama/Llama-3.3-70B-Instruct", "-g", "L4"))

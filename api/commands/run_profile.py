@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from api.body import read_object
+from api.commands.probe_plan import plan_around
 from api.report.profile import print_profile
 from api.report.progress import listener
 from profiler.compatibility import default_gpu_memory_utilization
@@ -93,12 +94,15 @@ def _run(
         with contextlib.suppress(OSError):
             _write(out, build("partial", "still running"))
 
+    planner, unplanned = plan_around(options, sample, settings, config, engine)
     session = Session(
-        question, settings, servers, listen=told.listen, save=save,
+        question, settings, servers, planner=planner, listen=told.listen, save=save,
         one_class_per_wave=not engine.tells_acceptance_per_request,
     )  # fmt: skip
     session.surroundings.build_version = engine.version
     session.surroundings.per_request_metrics = engine.tells_acceptance_per_request
+    if unplanned is not None and settings.look_around:
+        session.record.note(unplanned)
     if options["concurrency"] is None:
         session.record.note(f"no --concurrency was given: {ASSUMED_CONCURRENCY} requests at once are assumed")
     try:

@@ -139,12 +139,7 @@ def check_two_servers(baseline: ServerFacts, speculative: ServerFacts) -> None:
         EndpointError: the same server twice, a baseline that speculates, a speculative server that does not, or two
             servers of different models.
     """
-    same_process = (
-        baseline.start_time_s is not None
-        and baseline.start_time_s == speculative.start_time_s
-        and baseline.speculates == speculative.speculates
-    )
-    if _addresses(baseline.url) & _addresses(speculative.url) or same_process:
+    if _addresses(baseline.url) & _addresses(speculative.url):
         raise EndpointError(
             "both addresses are of the same server",
             expected="one server without speculation and one with it",

@@ -63,7 +63,7 @@ def measure(cell):
     return {
         "speedup": cell["speedup_end_to_end"], "throughput": cell["output_tokens_per_s"], "tpot": cell["tpot_ms"],
         "step": cell["step_ms_p50"] if decoding else None,
-        "prefill": cell["ttft_ms_p50"] - cell["step_ms_p50"] if alone else None,
+        "prefill": cell["ttft_ms_p50"] - cell["step_ms_p50"] if alone and cell["step_ms_p50"] else None,
     }  # fmt: skip
 
 
@@ -120,7 +120,7 @@ def main():
         cell = cells[row]
         traffic = f"{point_name(cell):>14} T{cell['temperature']:g} u{cell['unmatched_share']:g}"
         speedup = f"{cell['speedup_end_to_end']:.2f}, predicted {predicted['speedup'][row]:.2f}"
-        step = f"{cell['step_ms_p50']:.1f} ms, predicted {predicted['step'][row]:.1f}"
+        step = f"{cell['step_ms_p50'] or np.nan:.1f} ms, predicted {predicted['step'][row]:.1f}"
         print(f"{cell['engine']:34}{traffic}: {speedup}; step {step}; {cell['tokens_per_pass']:.0f} tokens a pass")
     print(json.dumps({"cells": len(cells), "by_method": by_method}))
 

@@ -61,12 +61,26 @@ def import_vllm(architectures: Iterable[str] = ()) -> str:
             print(f"not imported ahead: {module}: {error}", file=sys.stderr)
     registry: Any = import_module("vllm.model_executor.models.registry")
     registry._run_in_subprocess = lambda inspect: inspect()
+    _give_heads_their_output_layer()
     for name in architectures:
         try:
             registry.ModelRegistry.models[name].load_model_cls()
         except Exception as error:
             print(f"not imported ahead: {name}: {error}", file=sys.stderr)
     return str(vllm.__version__)
+
+
+def _give_heads_their_output_layer() -> None:
+    """Have an EAGLE-3 head of dummy weights draft over its own vocabulary, as a published one does.
+
+    vLLM gives a head the target's output layer unless its checkpoint holds one (vllm/model_executor/models/utils.py,
+    process_eagle_weight), and dummy weights come without a checkpoint: a draft pass would read 128,256 rows for 32,000.
+    """
+    try:
+        heads = import_module("vllm.model_executor.models.llama_eagle3")
+        heads.Eagle3LlamaForCausalLM.has_own_lm_head = True
+    except (ImportError, AttributeError) as error:
+        print(f"EAGLE-3 heads keep the target's output layer: {error}", file=sys.stderr)
 
 
 def cuda_is_initialized() -> bool:
@@ -159,6 +173,7 @@ class InProcessEngine:
         import torch
 
         config = self._engine.vllm_config
+        speculation = config.speculative_config
         graphs, scheduler, cache = config.compilation_config, config.scheduler_config, config.cache_config
         mode = getattr(graphs, "cudagraph_mode", None)
         return {
@@ -176,6 +191,7 @@ class InProcessEngine:
             "gpu_memory_utilization": cache.gpu_memory_utilization,
             "enable_prefix_caching": bool(cache.enable_prefix_caching),
             "enable_chunked_prefill": bool(scheduler.enable_chunked_prefill),
+            "drafter_lm_head": "own" if getattr(speculation, "method", None) == "eagle3" else None,
             "tensor_parallel_size": config.parallel_config.tensor_parallel_size,
         }
 

@@ -8,7 +8,7 @@ first token alone in the engine, less a decode step); adding or taking away that
     rate = tokens / (span + (tokens / n - prefills) · t_prefill)
 
 Against a simulated loop whose true rate is known, spans of 1.2 cycles as protocol 1 made them: the windows' median is
-off by 7.9 % on average (a third at 16 x 4096 + 64), the pooled rate by 3.9 %, this one by 0.7 % (p90 1.3 %); see
+off by 8.1 % on average (a third at 16 x 4096 + 64), the pooled rate by 4.1 %, this one by 0.7 % (p90 1.5 %); see
 benchmarks/throughput_estimators.py. Refused: a rate from a span without tokens.
 """
 
@@ -50,7 +50,7 @@ def prefill_seconds(rows: Iterable[Mapping[str, Any]], input_tokens: int) -> flo
     below the shortest in proportion (short prompts share a step), beyond the longest along the last line.
     """
     points: list[tuple[int, float]] = sorted({
-        row["input_tokens"]: (row["ttft_ms_p50"] - row["step_ms_p50"]) / 1e3
+        row["input_tokens"]: (row["ttft_ms_p50"] - (row["step_ms_p50"] or 0.0)) / 1e3
         for row in rows
         if row["concurrency"] == 1 and row["input_tokens"] >= _LEAST_PREFILL_TOKENS and row["ttft_ms_p50"]
     }.items())  # fmt: skip

@@ -39,7 +39,7 @@ def merge_sweep(sweep: Path, folder: Path) -> tuple[int, int]:
     rest = [row for row in raw_cells if (row["key"], row["measured_at"]) not in known_cells]
     for raw in raw_engines:
         own = [row for row in raw_cells if _same_engine(row, raw)]
-        engine = engine_row(raw, first_cell_at=min((row["measured_at"] for row in own), default=""))
+        engine = engine_row(raw, own)
         if engine["engine_id"] not in known_engines:
             new_engines.append(engine)
         new_cells += [cell_from_raw(row, engine["engine_id"]) for row in rest if _same_engine(row, raw)]
@@ -72,11 +72,16 @@ def _same_engine(cell: Mapping[str, Any], engine: Mapping[str, Any]) -> bool:
     return bool(cell["engine"] == engine["engine"] and cell.get("startup_s") == engine.get("startup_s"))
 
 
-def engine_row(raw: Mapping[str, Any], *, first_cell_at: str) -> Row:
-    """One line of engines.jsonl as a row: model folders by their names, never by a host's paths."""
-    row = {column.name: raw.get(column.name) for column in ENGINE_COLUMNS}
-    arguments = json.loads(json.dumps(raw.get("arguments") or {}))
+def engine_row(raw: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> Row:
+    """One line of engines.jsonl as a row: model folders by their names, never by a host's paths.
+
+    What the line lacks is taken from the facts that every row of its cells repeats.
+    """
+    facts = dict(cells[0]) if cells else {}
+    row = {column.name: raw.get(column.name, facts.get(column.name)) for column in ENGINE_COLUMNS}
+    arguments = _arguments(raw.get("arguments") or {}, facts)
     speculation = arguments.get("speculative_config") or {}
+    first_cell_at = min((cell["measured_at"] for cell in cells), default="")
     for holder in (arguments, speculation):
         if holder.get("model"):
             holder["model"] = PurePath(holder["model"]).name
@@ -89,6 +94,21 @@ def engine_row(raw: Mapping[str, Any], *, first_cell_at: str) -> Row:
         "drafter": speculation.get("model"),
         "drafter_lm_head": raw.get("drafter_lm_head") or _lm_head_before_protocol_2(arguments, speculation),
     }
+
+
+def _arguments(given: Any, facts: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN401  # either sweep's
+    """Engine arguments as a mapping; a served sweep notes them as vLLM's flags, without the model."""
+    if isinstance(given, dict):
+        return dict(json.loads(json.dumps(given)))
+    found: dict[str, Any] = {"model": facts.get("target")}
+    name = ""
+    for part in given:
+        if part.startswith("--"):
+            name = part.removeprefix("--").replace("-", "_")
+            found[name.removeprefix("no_")] = not name.startswith("no_")
+        else:
+            found[name] = json.loads(part) if part[:1] in "{[" or part.replace(".", "").isdigit() else part
+    return found
 
 
 def _lm_head_before_protocol_2(arguments: Mapping[str, Any], speculation: Mapping[str, Any]) -> str | None:

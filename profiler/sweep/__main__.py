@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from profiler.errors import SpecworthError
+from profiler.sweep.closed_loop import Limits
 from profiler.sweep.grid import read_grid
 from profiler.sweep.session import SweepOptions, run_sweep
 
@@ -28,6 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
         default="fork",
         help="fork imports vLLM once; spawn imports it for every engine",
     )
+    parser.add_argument("--cycles", type=int, default=Limits().least_cycles, help="cycles that a cell is measured for")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--plan", action="store_true", help="print what would be measured, and stop")
     given = parser.parse_args(arguments)
@@ -42,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
         work = given.work or Path(tempfile.mkdtemp(prefix="specworth-sweep-"))
         run_sweep(grid, SweepOptions(
             out=given.out, work=work, time_limit_s=given.time_limit, resume=given.resume, done=tuple(given.done),
-            start_method=given.start_method, seed=given.seed,
+            start_method=given.start_method, seed=given.seed, limits=replace(Limits(), least_cycles=given.cycles),
         ))  # fmt: skip
     except SpecworthError as error:
         print(error.line(), file=sys.stderr)

@@ -1,23 +1,24 @@
 """What does one cell cost? Requests of one length at constant concurrency, measured while the loop is steady.
 
 The loop keeps c requests in flight: whenever one ends, the next is submitted at once. A loop that starts with c fresh
-requests stays in step for good (all prefill together, all end together), which no real server does. So slot i starts as
-if it had been running for a while: its first request has (i + ½)/c of an output left and a prompt longer by what it
-has "written" so far. Requests then end one after the other, evenly spread, from the beginning on.
+requests stays in step for good (all prefill together, all end together), which no real server does. So they start one
+by one, each when those before it have together written what they would have at ages n/c tokens apart (n is the length
+of an output): the loop is full after about one cycle, and requests then end one after the other, evenly spread.
 
-1. Fill. The c first requests are submitted and prefilled; they warm the kernels of this shape and are not reported.
+1. Fill. The c first requests are submitted one by one and prefilled; they warm the kernels of this shape.
 2. Settle. On until `settle_s` has passed since the last of them had its first token, and a request ends.
-3. Measure. From one request's end to another's, so that each window holds as many prefills as completions: windows of
-   at least `window_s`, until there are `least_windows` of them, `least_s` have passed, and a quarter of c (at least
-   three) of the requests submitted since step 3 began have ended; or until `most_s` or the deadline.
+3. Measure. In windows of whole cycles, a cycle being c requests ended: a part of a cycle holds too many or too few
+   prefills for its tokens. A window lasts at least `window_s`. Enough are `least_windows`, `least_s` and
+   `least_cycles` together. A cell that takes longer than its time limit ends with what it has: `most_s`, or
+   `limit_cycles` cycles where those take longer, but never above `longest_s`.
 
-Every window is a repeat: tokens per second are the median of the windows', and their spread is kept. Per-request
-latencies are those of requests submitted after step 3 began. Counters are differences over step 3. Step times are the
-intervals between the engine's outputs as the caller sees them: their median is a decode step undisturbed by prefill
-wherever fewer than half of the steps carry one.
+Every window is a repeat, and their spread is kept. Per-request latencies are those of requests submitted after step 3
+began. Counters are differences over step 3. Step times are the intervals between the engine's outputs as the caller
+sees them: their median is a decode step undisturbed by prefill wherever fewer than half of the steps carry one.
 
-Prompts are uniformly random tokens, so that the prefix cache never helps. Refused: nothing; a cell that the deadline
-cuts is returned with `complete` false, or None when not one window was closed.
+Prompts are uniformly random tokens, so that the prefix cache never helps. `ended_by` says why a cell ended: "enough",
+its own "limit", or the sweep's "deadline". When not one whole cycle was through by then, the part is returned as the
+only window; None when no request ended at all. Nothing is refused.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from profiler.sweep.grid import Point
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,20 +101,27 @@ class LoadedEngine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long a cell may take; the defaults give 1.5 to 6 s of measuring."""
+    """How long a cell may take; the defaults measure three cycles, or 1.5 s where those are shorter."""
 
     settle_s: float = 0.1
     window_s: float = 0.5
     least_windows: int = 3
     least_s: float = 1.5
     most_s: float = 6.0
+    least_cycles: int = 3
+    limit_cycles: float = 4.0
+    longest_s: float = 30.0
+
+    def limit_s(self, cycle_s: float | None) -> float:
+        """The time limit of a cell whose cycles take that long; None while no cycle was seen."""
+        return self.longest_s if cycle_s is None else min(max(self.most_s, self.limit_cycles * cycle_s), self.longest_s)
 
 
 @dataclass(slots=True)
 class CellMeasurement:
     """All that was seen of one cell. Arrays in seconds; one entry per request, window or step."""
 
-    complete: bool
+    ended_by: Literal["enough", "limit", "deadline"]
     fill_s: float
     measured_s: float
     completions: int
@@ -152,16 +160,14 @@ class _Loop:
         self.submitted: dict[str, tuple[int, float]] = {}  # request: slot, time
         self.ids = count()
 
-    def submit(self, slot: int, *, input_tokens: int, output_tokens: int) -> str:
+    def submit(self, slot: int) -> None:
         request_id = f"s{slot}-{next(self.ids)}"
         share = self.point.unmatched_share
         unmatched = math.floor((slot + 1) * share) > math.floor(slot * share)
-        prompt = self.rng.integers(0, self.vocab_size, size=input_tokens).tolist()
+        prompt = self.rng.integers(0, self.vocab_size, size=self.point.input_tokens).tolist()
         self.submitted[request_id] = (slot, self.clock())
-        self.engine.submit(
-            request_id, prompt, output_tokens=output_tokens, temperature=1.0 if unmatched else self.point.temperature
-        )
-        return request_id
+        temperature = 1.0 if unmatched else self.point.temperature
+        self.engine.submit(request_id, prompt, output_tokens=self.point.output_tokens, temperature=temperature)
 
     def step(self) -> list[tuple[Finished, float]]:
         """One engine output; ended requests are replaced at once. Gives each with its submission time."""
@@ -171,17 +177,19 @@ class _Loop:
             if slot < 0:
                 continue  # left over from the cell before
             ended.append((finished, since))
-            self.submit(slot, input_tokens=self.point.input_tokens, output_tokens=self.point.output_tokens)
+            self.submit(slot)
         self.on_step()
         return ended
 
     def fill(self, deadline: float) -> float:
         began = self.clock()
-        c, written = self.point.concurrency, self.point.output_tokens
-        # Longest remainder first: it is prefilled first, and uses some of it up while the others are prefilled.
-        for slot in range(c):
-            left = max(1, math.ceil(written * (c - slot - 0.5) / c))
-            self.submit(slot, input_tokens=self.point.input_tokens + written - left, output_tokens=left)
+        before = self.engine.counters().generation_tokens
+        for slot in range(self.point.concurrency):
+            # At ages apart by n/c the slots so far have written n/c · (1 + 2 + ... + slot) tokens.
+            due = self.point.output_tokens / self.point.concurrency * slot * (slot + 1) / 2
+            while self.engine.counters().generation_tokens - before < due and self.clock() < deadline:
+                self.step()
+            self.submit(slot)
         first = set(self.submitted)
         while first & set(self.submitted) - set(self.engine.running_ttft_s()) and self.clock() < deadline:
             self.step()
@@ -195,12 +203,12 @@ class _Loop:
         return False
 
     def measure(self, fill_s: float, limits: Limits, deadline: float) -> CellMeasurement | None:
+        c = self.point.concurrency
         start = opened = last = self.clock()
         before = window_before = self.engine.counters()
-        enough = max(3, math.ceil(self.point.concurrency / 4))
-        cell = CellMeasurement(complete=False, fill_s=fill_s, measured_s=0.0, completions=0, counters=before)
+        cell = CellMeasurement(ended_by="deadline", fill_s=fill_s, measured_s=0.0, completions=0, counters=before)
         intervals: list[float] = []
-        completions = 0
+        completions = opened_at = 0
         while True:
             ended = self.step()
             now = self.clock()
@@ -211,19 +219,23 @@ class _Loop:
                 if since >= start:
                     cell.timed.append(finished)
                     cell.e2e_s.append(now - since)
-            if ended and now - opened >= limits.window_s:
+            cycle_s = (now - start) * c / completions if completions >= c else None
+            over = now - start >= limits.limit_s(cycle_s) or now >= deadline
+            whole = completions // c > opened_at // c and now - opened >= limits.window_s
+            if ended and (whole or (over and not cell.windows)):
                 seen = self.engine.counters()
                 cell.windows.append((now - opened, seen.generation_tokens - window_before.generation_tokens))
                 cell.measured_s, cell.completions, cell.counters = now - start, completions, seen.minus(before)
-                opened, window_before = now, seen
+                opened, opened_at, window_before = now, completions, seen
                 last = self.clock()  # reading the counters is not the engine's time
-                cell.complete = (
+                if (
                     len(cell.windows) >= limits.least_windows and now - start >= limits.least_s
-                    and len(cell.timed) >= enough
-                )  # fmt: skip
-                if cell.complete or now - start >= limits.most_s:
+                    and completions >= limits.least_cycles * c
+                ):  # fmt: skip
+                    cell.ended_by = "enough"
                     break
-            if now >= deadline or now - start >= 3 * limits.most_s:
+            if over and (cell.windows or now >= deadline or now - start >= 2 * limits.longest_s):
+                cell.ended_by = "deadline" if now >= deadline else "limit"
                 break
         if not cell.windows:
             return None

@@ -1,11 +1,12 @@
 """What is kept of a cell: one flat row of JSON, appended and flushed as soon as the cell ends.
 
-Latencies in milliseconds, memory in bytes, rates per second. A rerun with --resume skips the keys that it finds here;
-a line that a crash cut short is left out with a notice.
+Latencies in milliseconds, memory in bytes, rates per second. A rerun with --resume skips the keys that it finds here,
+or in the data set's own cost_cells.csv; a line that a crash cut short is left out with a notice.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import sys
@@ -19,6 +20,8 @@ from numpy.typing import NDArray
 
 from profiler.sweep.closed_loop import PROTOCOL_VERSION, CellMeasurement
 from profiler.sweep.grid import EngineSpec, Point
+
+_MOST_S_OF_PROTOCOL_1 = 6.0  # a cell of protocol 1 that took so long was ended by its own limit, and done
 
 
 def cell_row(spec: EngineSpec, point: Point, cell: CellMeasurement, engine_facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,7 +53,8 @@ def cell_row(spec: EngineSpec, point: Point, cell: CellMeasurement, engine_facts
         "tpot_ms_p95": _quantile(tpot_ms, 0.95, 1.0),
         "e2e_ms_p50": _quantile(cell.e2e_s, 0.5, 1e3),
         "requests_timed": len(cell.timed),
-        "output_tokens_per_s": round(float(np.median(rates)), 3),
+        "output_tokens_per_s": round(counted.generation_tokens / cell.measured_s, 3),
+        "output_tokens_per_s_median": round(float(np.median(rates)), 3),
         "output_tokens_per_s_pooled": round(counted.generation_tokens / cell.measured_s, 3),
         "output_tokens_per_s_cv": round(float(np.std(rates, ddof=1) / np.mean(rates)), 4) if len(rates) > 1 else None,
         "repeats": len(rates),
@@ -70,7 +74,8 @@ def cell_row(spec: EngineSpec, point: Point, cell: CellMeasurement, engine_facts
         "accepted_per_position": list(counted.accepted_per_position),
         "preemptions": counted.preemptions,
         "cached_prompt_tokens": counted.cached_prompt_tokens,
-        "complete": cell.complete,
+        "ended_by": cell.ended_by,
+        "complete": cell.ended_by != "deadline",  # a cell that its own limit ended is done, and says so
         "fill_s": round(cell.fill_s, 3),
         "measured_s": round(cell.measured_s, 3),
         **engine_facts,
@@ -91,12 +96,30 @@ def read_rows(paths: Iterable[Path]) -> list[dict[str, Any]]:
     for path in paths:
         if not path.exists():
             continue
+        if path.suffix == ".csv":
+            rows += _merged_rows(path)
+            continue
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
             try:
                 rows.append(json.loads(line))
             except json.JSONDecodeError:
                 print(f"{path}:{number}: cut short, left out", file=sys.stderr)
     return rows
+
+
+def is_done(row: Mapping[str, Any]) -> bool:
+    """Whether a cell need not be measured again: all but those that the sweep's deadline cut."""
+    if "ended_by" in row:
+        return bool(row["ended_by"] != "deadline")
+    return bool(row.get("complete", True) or row.get("measured_s", 0.0) >= _MOST_S_OF_PROTOCOL_1)
+
+
+def _merged_rows(path: Path) -> list[dict[str, Any]]:
+    """What a sweep asks of rows, of the data set's table: `csv` alone, since a GPU host has nothing of ours."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return [
+            {"key": row["key"], "engine": row["engine"], "ended_by": row["ended_by"]} for row in csv.DictReader(file)
+        ]
 
 
 def _quantile(values: Sequence[float] | NDArray[np.float64], q: float, scale: float) -> float | None:

@@ -21,7 +21,7 @@ from profiler.engine import cuda_is_initialized, import_vllm, prepare_environmen
 from profiler.sweep.closed_loop import Limits
 from profiler.sweep.grid import EngineSpec, Grid, GridError, Point
 from profiler.sweep.host import read_host, wait_for_free_gpu
-from profiler.sweep.rows import append_row, read_rows
+from profiler.sweep.rows import append_row, is_done, read_rows
 from profiler.sweep.worker import Assignment, run_engine
 
 FIRST_START_S = 75.0  # before any start was seen: the middle of the 45 to 95 s seen on an H200 with vLLM 0.26.0
@@ -52,8 +52,9 @@ def run_sweep(grid: Grid, options: SweepOptions) -> int:
         raise GridError(f"{rows_path} is there already", remedy="add --resume to go on, or name another --out")
     options.out.mkdir(parents=True, exist_ok=True)
     options.work.mkdir(parents=True, exist_ok=True)
+    kept = len(read_rows([rows_path]))
     earlier = read_rows([rows_path, *options.done])
-    done = {row["key"] for row in earlier if row.get("complete", True)}
+    done = {row["key"] for row in earlier if is_done(row)}
     deadline = began + options.time_limit_s - LEAVE_S if options.time_limit_s else float("inf")
     host = read_host()
     prepare_environment("separate")
@@ -105,9 +106,8 @@ def run_sweep(grid: Grid, options: SweepOptions) -> int:
             method = "spawn"
             _run_worker(task, method, options.stall_s)
         _keep_log(log, options.out / "engine_logs.gz", spec.name)
-        rows = read_rows([rows_path, *options.done])
-        measured = len(rows) - len(earlier)
-        new = rows[len(earlier) :]
+        new = read_rows([rows_path])[kept:]
+        measured = len(new)
         starts += [row["startup_s"] for row in new if row["engine"] == spec.name][:1]
         cell_s |= {_label(row): max(row["cell_s"], cell_s.get(_label(row), 0.0)) for row in new}
     print(f"{measured} cells in {time.monotonic() - began:.0f} s", flush=True)

@@ -28,6 +28,8 @@ from profiler.sweep.rows import append_row, cell_row
 from profiler.sweep.startup_log import failure_line, read_startup_log
 
 WARM_UP = Point(concurrency=2, input_tokens=64, output_tokens=24)
+# Prefill and decode in one batch: kernels of that shape compile here and not within the first cell.
+MIXED_WARM_UP = Point(concurrency=32, input_tokens=256, output_tokens=32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,15 +132,11 @@ def _measure(
     def beat() -> None:
         heartbeat.value = time.monotonic()
 
-    measure_cell(
-        engine,
-        WARM_UP,
-        vocab_size=vocabulary,
-        rng=rng,
-        limits=Limits(0, 0.05, 1, 0.1, 1.0),
-        deadline=task.deadline,
-        on_step=beat,
-    )
+    for point in (WARM_UP, MIXED_WARM_UP):
+        measure_cell(
+            engine, point, vocab_size=vocabulary, rng=rng, limits=Limits(0, 0.05, 1, 0.1, 1.0, 1, 1.0, 1.0),
+            deadline=task.deadline, on_step=beat,
+        )  # fmt: skip
     status["cells"] = 0
     for point in task.points:
         cell_began = time.monotonic()
@@ -184,7 +182,7 @@ def _summary(spec: EngineSpec, point: Point, row: dict[str, Any]) -> str:
         f"  {spec.name} {point.label()}: {row['output_tokens_per_s']:.0f} tok/s"
         f"{'' if cv is None or math.isnan(cv) else f' ±{100 * cv:.0f}%'} tpot {row['tpot_ms_mean'] or math.nan:.2f}"
         f" step {row['step_ms_p50']:.2f} ttft {row['ttft_ms_p50'] or math.nan:.0f} ms{speculated}"
-        f" [{row['repeats']} windows, {row['cell_s']:.1f} s{'' if row['complete'] else ', cut'}]"
+        f" [{row['repeats']} windows, {row['cell_s']:.1f} s, {row['ended_by']}]"
     )
 
 

@@ -10,7 +10,7 @@ from profiler.sweep.__main__ import main
 from profiler.sweep.closed_loop import CellMeasurement, Counters, Finished
 from profiler.sweep.grid import GridError, Point, read_grid
 from profiler.sweep.models import acceptance_rates
-from profiler.sweep.rows import append_row, cell_row, read_rows
+from profiler.sweep.rows import append_row, cell_row, is_done, read_rows
 from profiler.sweep.startup_log import GIB, failure_line, read_startup_log
 from profiler.sweep.worker import engine_arguments
 
@@ -129,7 +129,7 @@ def test_engine_arguments_write_the_folders_that_they_name(tmp_path):
 
 def measured_cell():
     return CellMeasurement(
-        complete=True, fill_s=0.1, measured_s=2.0, completions=20, windows=[(1.0, 100), (1.0, 120), (1.0, 110)],
+        ended_by="enough", fill_s=0.1, measured_s=2.0, completions=20, windows=[(1.0, 100), (1.0, 120), (1.0, 110)],
         counters=Counters(generation_tokens=230, first_tokens=20, steps=100, drafts=80, drafted_tokens=240,
                           accepted_tokens=110, accepted_per_position=(60, 30, 20)),
         ttft_s=[0.05, 0.07], timed=[Finished("a", 11, 0.05, 0.1)], e2e_s=[0.15], step_s=[0.01, 0.01, 0.03],
@@ -137,11 +137,11 @@ def measured_cell():
 
 
 def test_a_row_is_in_the_units_of_its_names(tmp_path):
-    """Milliseconds, tokens per second as the windows' median, decode tokens without the first ones."""
+    """Milliseconds, tokens per second of the whole span, decode tokens without the first ones."""
     spec = {e.name: e for e in read_grid(small_grid(tmp_path)).engines}["more"]
     row = cell_row(spec, spec.points[0], measured_cell(), {"gpu": "H200"})
-    assert row["output_tokens_per_s"] == 110
-    assert row["output_tokens_per_s_pooled"] == 115
+    assert row["output_tokens_per_s_median"] == 110
+    assert row["output_tokens_per_s"] == row["output_tokens_per_s_pooled"] == 115
     assert row["tpot_ms_mean"] == pytest.approx(10.0)
     assert row["step_ms_p50"] == pytest.approx(10.0)
     assert row["ttft_ms_p50"] == pytest.approx(60.0)
@@ -188,3 +188,27 @@ def test_the_failure_line_is_the_last_error():
     log = "INFO fine\nValueError: first: cause\n  File x\ntorch.OutOfMemoryError: CUDA out of memory: tried\nINFO bye"
     assert failure_line(log) == "torch.OutOfMemoryError: CUDA out of memory: tried"
     assert failure_line("") == "no output"
+
+
+@pytest.mark.parametrize(
+    ("row", "done"),
+    [
+        ({"ended_by": "enough", "complete": True}, True),
+        ({"ended_by": "limit", "complete": True}, True),
+        ({"ended_by": "deadline", "complete": False}, False),
+        ({"complete": True, "measured_s": 1.6}, True),
+        ({"complete": False, "measured_s": 6.5}, True),  # protocol 1: its own limit
+        ({"complete": False, "measured_s": 2.0}, False),
+    ],
+)
+def test_only_a_cell_that_the_deadline_cut_is_measured_again(row, done):
+    """A slow cell that its own limit ended is done: it would be cut again."""
+    assert is_done(row) is done
+
+
+def test_the_data_set_tells_what_is_measured(tmp_path):
+    """cost_cells.csv can be given as --done, though it has not the columns of a sweep's rows."""
+    path = Path(__file__).parents[2] / "data" / "measurements" / "cost_cells.csv"
+    done = {row["key"] for row in read_rows([path]) if is_done(row)}
+    left = [e.key(p) for e in read_grid(GRIDS[0]).engines if e.name == "llama8b" for p in e.points]
+    assert done >= set(left)

@@ -86,19 +86,52 @@ def test_throughput_is_the_closed_loops_own(concurrency, prefill_s_per_token):
     """Tokens per second equal c·n / (c·t_prefill + (n − 1)·T) within the quantum of one step per request."""
     engine = SimulatedEngine(prefill_s_per_token=prefill_s_per_token)
     point = Point(concurrency=concurrency, input_tokens=400, output_tokens=64)
-    cell = measure(engine, point, Limits(most_s=60.0, least_s=30.0))
+    cell = measure(engine, point, Limits(least_cycles=8, longest_s=500.0, limit_cycles=20.0))
     measured = cell.counters.generation_tokens / cell.measured_s
     steps = concurrency if concurrency > 63 else 64  # this engine prefills one request a step
     expected = concurrency * 64 / (concurrency * 400 * prefill_s_per_token + steps * engine.step_s)
     assert measured == pytest.approx(expected, rel=0.06)
 
 
-def test_windows_agree_from_the_first_on():
-    """The loop starts in its steady state: no window differs from the mean by more than a tenth."""
-    cell = measure(SimulatedEngine(), Point(concurrency=32, input_tokens=400, output_tokens=128), Limits(most_s=30))
+@pytest.mark.parametrize("concurrency", [1, 8, 32])
+def test_windows_are_whole_cycles_and_agree_from_the_first_on(concurrency):
+    """The loop starts in its steady state: each window holds c requests a cycle, prefilled and ended, at one rate."""
+    engine = SimulatedEngine(prefill_s_per_token=1e-4)
+    cell = measure(engine, Point(concurrency=concurrency, input_tokens=400, output_tokens=128))
     rates = np.array([tokens / seconds for seconds, tokens in cell.windows])
     assert len(rates) >= 3
-    assert np.abs(rates / rates.mean() - 1).max() < 0.1
+    assert np.abs(rates / rates.mean() - 1).max() < 0.03
+    assert cell.completions == cell.counters.first_tokens >= 3 * concurrency
+    assert cell.completions % concurrency == 0
+    assert cell.ended_by == "enough"
+
+
+def test_three_cycles_are_measured_however_long_they_are():
+    """A cycle of 9 s is measured for 27 s where a fixed limit would have cut it within the first."""
+    engine = SimulatedEngine(prefill_s_per_token=1.25e-4)
+    cell = measure(engine, Point(concurrency=16, input_tokens=4096, output_tokens=64))
+    assert cell.completions >= 48
+    assert cell.measured_s == pytest.approx(3 * (16 * 4096 * 1.25e-4 + 0.64), rel=0.05)
+    assert cell.ended_by == "enough"
+
+
+@pytest.mark.parametrize(
+    ("longest_s", "completions"),
+    [(20.0, 32), (5.0, 9)],  # two whole cycles of 8.8 s; and a part of one, for want of a whole one
+)
+def test_a_cell_that_its_limit_ends_is_done_and_says_so(longest_s, completions):
+    """The limit keeps whole cycles where there are any; such a cell is not measured again."""
+    engine = SimulatedEngine(prefill_s_per_token=1.25e-4)
+    point = Point(concurrency=16, input_tokens=4096, output_tokens=64)
+    cell = measure(engine, point, Limits(longest_s=longest_s))
+    assert cell.ended_by == "limit"
+    assert cell.completions == pytest.approx(completions, abs=2 if completions < 16 else 0)
+
+
+def test_the_limit_grows_with_the_cycle():
+    """Four cycles, never below 6 s nor above 30 s; the ceiling alone while no cycle was seen."""
+    limits = Limits()
+    assert [limits.limit_s(cycle_s) for cycle_s in (0.5, 2.5, 9.0, None)] == [6.0, 10.0, 30.0, 30.0]
 
 
 def test_concurrency_is_held():
@@ -108,14 +141,20 @@ def test_concurrency_is_held():
     assert engine.most_running == 8
 
 
-def test_the_first_requests_look_half_done():
-    """The first request of each slot asks for what is left and prompts with what is written, c evenly spread ages."""
-    engine = SimulatedEngine()
-    measure(engine, Point(concurrency=4, input_tokens=100, output_tokens=40))
-    first = engine.submitted[:4]
-    assert [length + output for _, length, output, _ in first] == [140] * 4
-    assert [output for _, _, output, _ in first] == [35, 25, 15, 5]
-    assert all((length, output) == (100, 40) for _, length, output, _ in engine.submitted[4:])
+@pytest.mark.parametrize("tokens_per_step", [1, 3])
+def test_requests_start_evenly_spread_over_an_output(tokens_per_step):
+    """When the last slot starts, the others are n/c tokens apart; every request is a whole one from the first on."""
+
+    class Watched(SimulatedEngine):
+        def submit(self, request_id, prompt, **more):
+            if request_id == "s3-3":
+                self.written = [state["asked"] - state["left"] for state in self.running.values()]
+            super().submit(request_id, prompt, **more)
+
+    engine = Watched(tokens_per_step=tokens_per_step)
+    measure(engine, Point(concurrency=4, input_tokens=100, output_tokens=120))
+    assert engine.written == pytest.approx([90, 60, 30], abs=2 * tokens_per_step)
+    assert all((length, output) == (100, 120) for _, length, output, _ in engine.submitted)
 
 
 def test_an_unmatched_share_stays_in_its_slots():
@@ -134,7 +173,7 @@ def test_latencies_are_those_of_requests_begun_while_measuring():
     cell = measure(engine, Point(concurrency=1, input_tokens=100, output_tokens=21))
     assert {round(f.decode_s / 20, 6) for f in cell.timed} == {0.01}
     assert cell.ttft_s == pytest.approx([0.01] * len(cell.ttft_s))
-    assert len(cell.timed) == cell.completions
+    assert len(cell.timed) == cell.completions  # alone in the engine, each begins as the one before it ends
 
 
 def test_speculation_is_counted_over_the_measured_span():
@@ -147,9 +186,10 @@ def test_speculation_is_counted_over_the_measured_span():
 
 
 def test_a_deadline_cuts_and_says_so():
-    """A cell that the deadline cuts after a window is kept as incomplete; one without a window is not kept."""
+    """A cell that the deadline cuts is kept with the cycles that it has; one without a request's end is not kept."""
     point = Point(concurrency=4, input_tokens=100, output_tokens=64)
-    assert measure(SimulatedEngine(), point, deadline=1.5).complete is False
+    cell = measure(SimulatedEngine(), point, deadline=2.5)
+    assert (cell.ended_by, cell.completions) == ("deadline", 8)
     assert measure(SimulatedEngine(), point, deadline=0.2) is None
 
 

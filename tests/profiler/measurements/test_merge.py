@@ -135,3 +135,16 @@ def test_the_command_merges_and_tells_errors_in_one_line(tables, tmp_path, capsy
     (sweep / "rows.jsonl").write_text(json.dumps(tables.raw_cell()) + "\n{")
     assert main([str(sweep), "--into", str(tmp_path / "data")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_served_sweep_merges_like_any_other(tables, tmp_path):
+    """Its engine notes flags instead of arguments, and its facts in the rows alone; the key keeps it apart."""
+    flags = ["--skip-tokenizer-init", "--load-format", "dummy", "--max-model-len", "1000", "--no-enable-prefix-caching",
+             "--speculative-config", json.dumps({"method": "ngram", "num_speculative_tokens": 2})]  # fmt: skip
+    cell = tables.raw_cell(engine="spec", method="ngram", k=2, drafts=9, engine_version="0.26.0")
+    merged(tables, tmp_path, [cell], [tables.raw_engine("spec", arguments=flags, engine_process="served")])
+    (engine,) = read_engines(tmp_path / "data")
+    assert (engine["target"], engine["method"], engine["engine_version"]) == ("T", "ngram", "0.26.0")
+    assert engine["arguments"]["max_model_len"] == 1000
+    assert engine["arguments"]["enable_prefix_caching"] is False
+    assert engine["arguments"]["load_format"] == "dummy"

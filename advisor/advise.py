@@ -25,6 +25,7 @@ from advisor.predictions import Case, layer_overhead_ms, model_version
 from advisor.preflight import (
     inspect_candidate,
     inspect_engine,
+    inspect_sample,
     inspect_sampling,
     inspect_target,
     not_measured_here,
@@ -127,6 +128,7 @@ def advise(
             *load.warnings,
             *inspect_objectives(best.speedup(), objective=policy.objective, enabled=enabled),
             *inspect_load(load.concurrency, capacity, chosen, conditions),
+            *inspect_sample(prompts.prompts),
             *inspect_sampling(prompts.prompts),
             *inspect_target(deployment, concurrency=load.concurrency, layer_overhead_ms=layer_overhead_ms()),
             *inspect_engine(deployment),

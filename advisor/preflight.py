@@ -7,7 +7,7 @@ predicted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from advisor.candidates import SPOKEN, Candidate
@@ -33,6 +33,8 @@ CHEAP_ENOUGH = 10.0
 TOO_CHEAP = 50.0
 # Of the KV cache without the drafter; below half of it a server that was sized for its traffic cannot carry it.
 LITTLE_CACHE = 0.5
+# A share of one half has a standard error of sqrt(0.25 / n): ten points at 25 prompts, more with fewer.
+FEW_PROMPTS = 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +209,17 @@ def _parallel(candidate: Candidate, deployment: Deployment) -> Preflight:
         text = f"{draft.name} has {draft.num_attention_heads} attention heads, which {ranks} ranks do not divide"
         return Preflight((Warned(code="tensor_parallel_mismatch", text=text),), blocked=text)
     return Preflight(())
+
+
+def inspect_sample(prompts: Sequence[Prompt]) -> Iterator[Warned]:
+    """Are these enough prompts to stand for the traffic?"""
+    if 0 < len(prompts) < FEW_PROMPTS:
+        only = "1 prompt was" if len(prompts) == 1 else f"{len(prompts)} prompts were"
+        yield Warned(
+            code="few_prompts",
+            text=f"only {only} read: the answer is for traffic like that, and its intervals do not say how much other "
+            f"prompts of yours may differ; {FEW_PROMPTS} or more tell shares to within ten points",
+        )
 
 
 def inspect_sampling(prompts: Iterable[Prompt]) -> Iterator[Warned]:

@@ -121,6 +121,13 @@ def test_sampling_that_speculation_ignores():
     assert any(text.startswith("2 of the prompts set min_p") for text in texts)
 
 
+@pytest.mark.parametrize(("count", "few"), [(1, True), (24, True), (25, False)])
+def test_few_prompts_do_not_stand_for_the_traffic(count, few):
+    """Up to 24 prompts a share may be off by more than ten points, which no interval says."""
+    answer = ask(prompts=[f"Why is {i} not prime?" for i in range(count)])
+    assert ("few_prompts" in codes(answer)) == few
+
+
 def test_tensor_parallel_sizes_that_do_not_go_together():
     """A draft model runs at its target's tensor parallelism or not at all."""
     answer = ask(speculation=DRAFT_K3 | {"draft_tensor_parallel_size": 1}, tensor_parallel_size=2)

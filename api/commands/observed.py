@@ -2,7 +2,8 @@
 
 The command line wins: what it states is not taken from the observation. Concurrency is that of one engine, since a
 deployment is one: several engines behind an endpoint share the running requests. It is the mean over the readings at
-which something ran, for that is what an answered request shared its steps with. Counts become evidence only where
+which something ran, for that is what an answered request shared its steps with. Lengths, prefix share and counts that
+the window does not tell are those since the server's start. Counts become evidence only where
 method and k are those that are asked about; what is taken, and what is not and why, is said.
 """
 
@@ -12,6 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from profiler.observe import Observation, ObservedSpeculation
+
+_SINCE_START = " since the server's start"
 
 
 def with_observed(fields: Mapping[str, Any], seen: Observation) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -26,21 +29,25 @@ def with_observed(fields: Mapping[str, Any], seen: Observation) -> tuple[dict[st
 
     if "request_rate" not in traffic:
         take("concurrency", _concurrency(seen), _running(seen))
-    since = "requests since the server's start" if seen.lengths_since_start else "requests"
-    if seen.input_tokens is not None and seen.input_tokens.mean >= 1:
-        take("input_tokens", seen.input_tokens.mean, f"mean of {seen.input_tokens.count:,} {since}")
-    if seen.output_tokens is not None and seen.output_tokens.mean >= 1:
-        take("output_tokens", seen.output_tokens.mean, f"mean of {seen.output_tokens.count:,} {since}")
-    if seen.prefix_hit_share is not None:
-        take("cached_prefix_share", min(seen.prefix_hit_share, 1.0), "share of prompt tokens that the cache served")
+    lengths, since = (seen, "") if seen.output_tokens is not None else (seen.since_start, _SINCE_START)
+    for name, spread in (("input_tokens", lengths.input_tokens), ("output_tokens", lengths.output_tokens)):
+        if spread is not None and spread.mean >= 1:
+            take(name, spread.mean, f"mean of {spread.count:,} requests{since}")
+    share, since = (seen.prefix_hit_share, "")
+    if share is None:
+        share, since = (seen.since_start.prefix_hit_share, _SINCE_START)
+    take("cached_prefix_share", share, f"share of prompt tokens that the cache served{since}")
     found: dict[str, Any] = {**fields, "traffic": traffic}
-    if seen.speculation is not None and "evidence" not in fields:
+    counted, since = (seen.speculation, "")
+    if counted is not None and not counted.drafted_tokens:
+        counted, since = (seen.since_start.speculation, _SINCE_START)
+    if counted is not None and "evidence" not in fields:
         asked = fields.get("deployment", {}).get("speculation") or {}
-        reason = _unlike(seen.speculation, asked)
+        reason = _unlike(counted, asked)
         if reason is None:
-            found["evidence"] = _evidence(seen.speculation)
-            told = "" if seen.speculation.method else f"; that they are of {asked['method']} is taken from --method"
-            said.append(f"evidence: {seen.speculation.drafts:,} drafts observed{told}")
+            found["evidence"] = _evidence(counted)
+            told = "" if counted.method else f"; that they are of {asked['method']} is taken from --method"
+            said.append(f"evidence: {counted.drafts:,} drafts observed{since}{told}")
         else:
             said.append(f"evidence: the observed acceptance is not used, since {reason}")
     return found, tuple(said)

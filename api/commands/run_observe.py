@@ -15,6 +15,14 @@ from profiler.deployment import METHODS
 from profiler.errors import InputError, UnknownNameError
 from profiler.observe import Levels, Observation, ObservedSpeculation, Spread, summarise, watch, write_observation
 
+_SPREADS = (
+    ("prompt, tokens", "input_tokens", ",.0f"),
+    ("answer, tokens", "output_tokens", ",.0f"),
+    ("TTFT, ms", "ttft_ms", ",.0f"),
+    ("TPOT, ms", "tpot_ms", ",.2f"),
+    ("end to end, ms", "end_to_end_ms", ",.0f"),
+)
+
 
 def run_observe(options: Mapping[str, Any]) -> int:
     """Watch, save, show; 0."""
@@ -82,12 +90,10 @@ def _show(seen: Observation) -> None:
         _levels("running requests", seen.running, ".1f"),
         _levels("waiting requests", seen.waiting, ".1f"),
         _levels("KV cache in use", seen.kv_usage, ".1%"),
-        _spread("prompt, tokens", seen.input_tokens),
-        _spread("answer, tokens", seen.output_tokens),
-        _spread("TTFT, ms", seen.ttft_ms),
-        _spread("TPOT, ms", seen.tpot_ms, ".2f"),
-        _spread("end to end, ms", seen.end_to_end_ms),
     ]
+    for name, field, spec in _SPREADS:
+        now, ever = getattr(seen, field), getattr(seen.since_start, field)
+        rows.append(_spread(name, now, spec) if now or not ever else _spread(f"{name}, since its start", ever, spec))
     told = [row for row in rows if any(row[1:])]
     print_table(_title(seen), Table(("", "mean", "p95", "most / count"), tuple(told)), tuple(_sentences(seen)))
 
@@ -103,33 +109,40 @@ def _sentences(seen: Observation) -> list[str]:
     lines = []
     if seen.kv_tokens is not None:
         lines.append(f"The KV cache holds {seen.kv_tokens:,} tokens.")
-    if seen.prefix_hit_share is not None:
-        lines.append(f"The prefix cache served {seen.prefix_hit_share:.1%} of the prompt tokens.")
+    for totals, since in ((seen, ""), (seen.since_start, ", since the server's start")):
+        if totals.prefix_hit_share is not None:
+            lines.append(f"The prefix cache served {totals.prefix_hit_share:.1%} of the prompt tokens{since}.")
+            break
     if seen.preemptions:
         lines.append(f"{seen.preemptions:,} requests were preempted: the KV cache is too small for this load.")
     if seen.adapters:
         lines.append(f"LoRA adapters: {', '.join(seen.adapters)}; acceptance is not told for each.")
     lines.append(_speculation(seen.speculation))
+    ever = seen.since_start.speculation
+    if ever is not None and ever.drafted_tokens and seen.speculation and not seen.speculation.drafted_tokens:
+        lines.append(f"Since its start: {_acceptance(ever)}.")
     return [*lines, *(f"Note: {note}." for note in seen.notes)]
 
 
 def _speculation(seen: ObservedSpeculation | None) -> str:
     if seen is None:
         return "It does not speculate."
-    if not seen.drafted_tokens:
-        return "It speculates; nothing was drafted."
-    parts = [f"It speculates{f' ({seen.method})' if seen.method else ''}: "]
+    speculates = f"It speculates{f' ({seen.method})' if seen.method else ''}"
+    return f"{speculates}: {_acceptance(seen)}." if seen.drafted_tokens else f"{speculates}; nothing was drafted."
+
+
+def _acceptance(seen: ObservedSpeculation) -> str:
+    parts = [f"{seen.drafted_tokens:,} drafted tokens"]
     if seen.drafts is not None:
-        parts.append(f"{seen.drafts:,} drafts of {seen.num_speculative_tokens or 0:.3g} tokens")
+        parts = [f"{seen.drafts:,} drafts of {seen.num_speculative_tokens or 0:.3g} tokens"]
     if seen.acceptance_length is not None:
-        parts.append(f", acceptance length {seen.acceptance_length:.2f}")
+        parts.append(f"acceptance length {seen.acceptance_length:.2f}")
     if seen.acceptance_rate is not None:
-        parts.append(f", {seen.acceptance_rate:.1%} of the drafted tokens accepted")
-    if seen.position_rates:
-        parts.append(f" (by position {', '.join(f'{rate:.0%}' for rate in seen.position_rates)})")
+        positions = ", ".join(f"{rate:.0%}" for rate in seen.position_rates or ())
+        parts.append(f"{seen.acceptance_rate:.1%} accepted" + (f" (by position {positions})" if positions else ""))
     if seen.tokens_per_step is not None:
-        parts.append(f"; {seen.tokens_per_step:.2f} tokens per step over all steps")
-    return "".join(parts) + "."
+        parts.append(f"{seen.tokens_per_step:.2f} tokens per step over all steps")
+    return "; ".join(parts)
 
 
 def _number(value: float | None, spec: str = ",.0f") -> str:
@@ -142,7 +155,7 @@ def _levels(name: str, seen: Levels | None, spec: str) -> tuple[str, str, str, s
     return (name, format(seen.mean, spec), format(seen.p95, spec), format(seen.most, spec))
 
 
-def _spread(name: str, seen: Spread | None, spec: str = ",.0f") -> tuple[str, str, str, str]:
+def _spread(name: str, seen: Spread | None, spec: str) -> tuple[str, str, str, str]:
     if seen is None:
         return (name, "", "", "")
     return (name, format(seen.mean, spec), _number(seen.p95, spec), f"{seen.count:,}")

@@ -6,6 +6,7 @@ from profiler.observe.observation import (
     ObservedSpeculation,
     Rates,
     Spread,
+    Totals,
     read_observation,
     write_observation,
 )
@@ -18,6 +19,7 @@ __all__ = [
     "ObservedSpeculation",
     "Rates",
     "Spread",
+    "Totals",
     "Watched",
     "read_observation",
     "summarise",

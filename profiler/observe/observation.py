@@ -63,8 +63,24 @@ class ObservedSpeculation(_Frozen):
     tokens_per_step: float | None = None  # over all decode steps, those that drafted nothing included
 
 
-class Observation(_Frozen):
-    """One server over one window."""
+class Totals(_Frozen):
+    """What was counted over some stretch of time."""
+
+    requests: int | None = None
+    prompt_tokens: int | None = None
+    generation_tokens: int | None = None
+    input_tokens: Spread | None = None
+    output_tokens: Spread | None = None
+    ttft_ms: Spread | None = None
+    tpot_ms: Spread | None = None
+    end_to_end_ms: Spread | None = None
+    prefix_hit_share: float | None = None  # of the prompt tokens
+    preemptions: int | None = None
+    speculation: ObservedSpeculation | None = None  # null: the server does not speculate
+
+
+class Observation(Totals):
+    """One server over one window; `since_start` is what it had counted at the end of it, from its own start on."""
 
     observation: Literal["specworth.observation/1"] = SCHEMA
     url: str
@@ -81,15 +97,7 @@ class Observation(_Frozen):
     waiting: Levels | None
     kv_usage: Levels | None  # 0 to 1, of the fullest engine
     kv_tokens: int | None  # that the cache of all engines holds
-    input_tokens: Spread | None
-    output_tokens: Spread | None
-    lengths_since_start: bool  # no request ended inside the window, so lengths are those since the server's start
-    ttft_ms: Spread | None
-    tpot_ms: Spread | None
-    end_to_end_ms: Spread | None
-    prefix_hit_share: float | None  # of the prompt tokens
-    preemptions: int | None
-    speculation: ObservedSpeculation | None  # null: the server does not speculate
+    since_start: Totals
     notes: tuple[str, ...] = ()
 
     @property

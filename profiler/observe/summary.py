@@ -2,7 +2,7 @@
 
 The window lies between the first and the last reading. A restart inside voids all that was read before it, and is said.
 Levels (running, waiting, KV use) are over the readings; counts, lengths and latencies are differences of counters and
-histograms. Where no request ended inside the window, lengths are those since the server's start.
+histograms. The same totals since the server's start stand beside them, for windows in which little happened.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from profiler.metrics import Distribution, Gauges, Scrape, SpeculationCounters, Window, read_gauges, read_window
-from profiler.observe.observation import Levels, Observation, ObservedSpeculation, Rates, Spread
+from profiler.observe.observation import Levels, Observation, ObservedSpeculation, Rates, Spread, Totals
 from profiler.observe.served import choose_model
 from profiler.observe.watch import Watched
 
@@ -29,15 +29,14 @@ def summarise(
     window = read_window(
         scrapes[0] if len(scrapes) > 1 else None, last, model=chosen, num_speculative_tokens=num_speculative_tokens
     )
+    since_start = read_window(None, last, model=chosen, num_speculative_tokens=num_speculative_tokens)
     gauges = [read_gauges(scrape, model=chosen) for scrape in scrapes]
-    lengths, none_ended = window, not _any(window.output_tokens) and not _any(window.input_tokens)
-    if none_ended:
-        lengths = read_window(None, last, model=chosen)
-    seconds = window.seconds
+    counted = _totals(window, method=method)
     return Observation(
+        **dict(counted),
         url=watched.url,
         observed_at=datetime.now(UTC).replace(microsecond=0),
-        seconds=None if seconds is None else round(seconds, 3),
+        seconds=None if window.seconds is None else round(window.seconds, 3),
         readings=len(watched.scrapes),
         engine_version=watched.engine_version,
         model=chosen,
@@ -49,16 +48,24 @@ def summarise(
         waiting=_levels([g.waiting for g in gauges]),
         kv_usage=_levels([g.kv_usage for g in gauges]),
         kv_tokens=_whole(gauges[-1].kv_tokens),
-        input_tokens=_spread(lengths.input_tokens),
-        output_tokens=_spread(lengths.output_tokens),
-        lengths_since_start=none_ended and _any(lengths.output_tokens),
+        since_start=_totals(since_start, method=method),
+        notes=tuple(_notes(watched, counted, restarted=restarted)),
+    )
+
+
+def _totals(window: Window, *, method: str | None) -> Totals:
+    return Totals(
+        requests=_whole(window.requests),
+        prompt_tokens=_whole(window.prompt_tokens),
+        generation_tokens=_whole(window.generation_tokens),
+        input_tokens=_spread(window.input_tokens),
+        output_tokens=_spread(window.output_tokens),
         ttft_ms=_spread(window.ttft_ms),
         tpot_ms=_spread(window.tpot_ms),
         end_to_end_ms=_spread(window.end_to_end_ms),
         prefix_hit_share=window.prefix_hit_share,
         preemptions=_whole(window.preemptions),
         speculation=_speculation(window.speculation, window, method=method),
-        notes=tuple(_notes(watched, window, restarted=restarted, lengths=lengths if none_ended else None)),
     )
 
 
@@ -103,10 +110,6 @@ def _spread(distribution: Distribution | None) -> Spread | None:
     return Spread(count=round(distribution.count), mean=round(mean, 3), p95=None if p95 is None else round(p95, 3))
 
 
-def _any(distribution: Distribution | None) -> bool:
-    return distribution is not None and distribution.count > 0
-
-
 def _whole(value: float | None) -> int | None:
     return None if value is None else round(value)
 
@@ -136,19 +139,17 @@ def _speculation(
     )
 
 
-def _notes(watched: Watched, window: Window, *, restarted: bool, lengths: Window | None) -> Iterable[str]:
+def _notes(watched: Watched, counted: Totals, *, restarted: bool) -> Iterable[str]:
     if restarted:
         yield "the server restarted inside the window: only what came after is counted"
     if watched.cut_short:
         yield "the window was ended early"
     if watched.failed_readings:
         yield f"{watched.failed_readings} readings failed, the last one so: {watched.last_failure}"
-    if lengths is not None:
-        if _any(lengths.output_tokens):
-            yield "no request ended inside the window: lengths are those since the server's start"
-        else:
-            yield "no request ended inside the window, and lengths since the start are not told either"
-    if window.speculation is not None and not window.speculation.drafted_tokens:
-        yield "the server speculates, but drafted nothing inside the window: its acceptance is unknown"
-    if window.speculation is not None and window.speculation.counts_after_rejection:
-        yield "this engine counts acceptances after a rejection, too: only its acceptance length is told"
+    if counted.output_tokens is None:
+        yield "no request ended inside the window, so it tells no lengths"
+    if counted.speculation is not None:
+        if not counted.speculation.drafted_tokens:
+            yield "the server speculates, but drafted nothing inside the window, so it tells no acceptance"
+        if counted.speculation.accepted_tokens is None:
+            yield "this engine counts acceptances after a rejection, too: only its acceptance length is told"

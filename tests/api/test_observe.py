@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from api.commands.observed import with_observed
-from profiler.observe import Levels, Observation, ObservedSpeculation, Rates, Spread, write_observation
+from profiler.observe import Levels, Observation, ObservedSpeculation, Rates, Spread, Totals, write_observation
 from tests.fake_vllm import Knobs, fake_vllm
 
 TARGET, GPU = ("--target", "meta-llama/Llama-3.1-8B-Instruct"), ("--gpu", "H200")
@@ -24,7 +24,7 @@ def observation(**changed):
         "restarted": False, "rates": Rates(), "running": Levels(mean=8.0, p95=14.0, most=15.0, busy_mean=12.0),
         "waiting": None, "kv_usage": None, "kv_tokens": None,
         "input_tokens": Spread(count=40, mean=512.5), "output_tokens": Spread(count=40, mean=96.0),
-        "lengths_since_start": False, "ttft_ms": None, "tpot_ms": None, "end_to_end_ms": None,
+        "since_start": Totals(), "ttft_ms": None, "tpot_ms": None, "end_to_end_ms": None,
         "prefix_hit_share": 0.25, "preemptions": 0, "speculation": speculation,
     }  # fmt: skip
     return Observation(**(seen | changed))
@@ -67,7 +67,7 @@ def test_counts_of_the_same_drafter_are_evidence():
         ({"method": "ngram", "num_speculative_tokens": 5}, {}, "drafts up to 3 tokens, not 5"),
         ({"method": "ngram", "num_speculative_tokens": 2}, {}, "drafts up to 3 tokens, not 2"),
         ({"method": "eagle3", "num_speculative_tokens": 3}, {"method": "ngram"}, "speculates by ngram, not eagle3"),
-        ({"method": "ngram", "num_speculative_tokens": 3}, {"drafts": 0, "drafted_tokens": 0}, "nothing was drafted"),
+        ({"method": "ngram", "num_speculative_tokens": 3}, {"drafts": 0}, "nothing was drafted"),
         ({"method": "ngram", "num_speculative_tokens": 3}, {"accepted_tokens": None}, "after a rejection"),
     ],
 )
@@ -88,6 +88,23 @@ def test_an_idle_server_gives_no_concurrency():
     fields, said = with_observed({}, seen)
     assert fields["traffic"] == {"cached_prefix_share": 0.25}
     assert len(said) == 1
+
+
+def test_what_the_window_does_not_tell_comes_from_the_servers_past():
+    """Nothing ended or was drafted inside the window: lengths, share and counts are those since the start."""
+    speculating = observation().speculation
+    past = Totals(
+        input_tokens=Spread(count=900, mean=300.0), output_tokens=Spread(count=900, mean=80.0), prefix_hit_share=0.5,
+        speculation=speculating,
+    )  # fmt: skip
+    idle = speculating.model_copy(update={"drafts": 0, "drafted_tokens": 0, "accepted_tokens": 0})
+    seen = observation(input_tokens=None, output_tokens=None, prefix_hit_share=None, speculation=idle, since_start=past)
+    fields, said = with_observed(NGRAM, seen)
+    assert fields["traffic"] == {
+        "concurrency": 6, "input_tokens": 300.0, "output_tokens": 80.0, "cached_prefix_share": 0.5,
+    }  # fmt: skip
+    assert fields["evidence"]["drafts"] == 1000
+    assert sum("since the server's start" in line for line in said) == 4
 
 
 def test_advice_under_observed_traffic_says_what_it_took(in_process, prompts, tmp_path):

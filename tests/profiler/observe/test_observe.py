@@ -104,7 +104,7 @@ def test_counts_are_of_the_window_and_lengths_of_its_requests():
     assert seen.tpot_ms.p95 == pytest.approx(19)
     assert seen.prefix_hit_share == pytest.approx(0.4)
     assert (seen.kv_usage.mean, seen.kv_tokens, seen.preemptions) == (0.25, 1600, 0)
-    assert not seen.lengths_since_start
+    assert seen.since_start.requests == 14
     assert not seen.notes
 
 
@@ -174,20 +174,21 @@ def test_a_reading_that_fails_costs_only_itself():
     assert "HTTP 502" in " ".join(seen.notes)
 
 
-def test_lengths_of_an_idle_window_are_those_since_the_start():
-    """No request ended inside: lengths fall back to the server's own past, and that is said; rates are 0."""
-    seen = observed(text(), text())
-    assert seen.lengths_since_start
-    assert seen.output_tokens.count == 10
+def test_an_idle_window_tells_no_lengths_but_the_servers_past_does():
+    """No request ended inside: no lengths and rates of 0; what was counted since the start stands beside them."""
+    seen = observed(text(drafts=50), text(drafts=50))
+    assert (seen.output_tokens, seen.ttft_ms, seen.speculation.acceptance_length) == (None, None, None)
     assert seen.rates.output_tokens_per_s == 0
-    assert seen.ttft_ms is None
-    assert "since the server's start" in seen.notes[0]
+    assert len(seen.notes) == 2
+    assert (seen.since_start.requests, seen.since_start.output_tokens.mean) == (10, 20)
+    assert seen.since_start.speculation.acceptance_length == 2.0
 
 
 def test_a_fresh_server_says_nothing_of_lengths():
     """Nothing served yet: no lengths, no acceptance, and both are said."""
     seen = observed(text(done=0, running=0), text(done=0, running=0))
     assert (seen.input_tokens, seen.speculation.acceptance_length, seen.running.busy_mean) == (None, None, None)
+    assert seen.since_start.output_tokens is None
     assert len(seen.notes) == 2
 
 

@@ -111,11 +111,9 @@ def advise(
     With what a run has counted, for a program, from a pipe:
       zcat log.gz | specworth advise - --target Qwen/Qwen3-8B --gpu H200 --method eagle3 -k 3
         --evidence counts.json --json
-
     Under the traffic that a live server was seen to have:
       specworth observe http://127.0.0.1:8000 --out observed.json
       specworth advise prompts.jsonl --target Qwen/Qwen3-8B --gpu L40S --traffic observed.json
-
     With what specworth profile measured, where it was measured:
       specworth advise prompts.jsonl --profile profile.json
 

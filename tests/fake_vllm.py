@@ -51,6 +51,7 @@ class FakeVllm:
     counts: dict[str, float] = field(default_factory=dict)
     most_in_flight: int = 0
     in_flight: int = 0
+    scrapes: int = 0  # readings of /metrics so far
 
     def add(self, name: str, value: float) -> None:
         self.counts[name] = self.counts.get(name, 0.0) + value
@@ -130,6 +131,7 @@ def _application(fake: FakeVllm) -> web.Application:
     async def metrics(_: web.Request) -> web.Response:
         if not fake.knobs.with_metrics:
             return web.Response(status=404)
+        fake.scrapes += 1
         return web.Response(text=fake.metrics())
 
     async def health(_: web.Request) -> web.Response:

@@ -1,7 +1,12 @@
 """`specworth observe` and what `advise --traffic` takes from it, at a server whose load is known."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -131,6 +136,23 @@ def test_a_live_server_is_watched_saved_and_shown(in_process, tmp_path):
     assert "It does not speculate." in shown.stdout
     assert "seen.json" in shown.stderr
     assert json.loads((tmp_path / "seen.json").read_text()).keys() == json.loads(printed.stdout).keys()
+
+
+def test_ctrl_c_ends_the_window_and_keeps_what_was_read(tmp_path):
+    """An hour's window that is interrupted after some readings is saved and shown, and says that it was cut."""
+    script = Path(sys.executable).with_name("specworth")
+    with fake_vllm() as server:
+        command = [script, "observe", server.url, "--for", "1h", "--every", "50ms", "--out", "seen.json"]
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        until = time.monotonic() + 30
+        while server.scrapes < 4:
+            assert time.monotonic() < until, "the server was never read"
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err
+    assert "ended early" in out
+    assert json.loads((tmp_path / "seen.json").read_text())["readings"] >= 4
 
 
 @pytest.mark.parametrize(

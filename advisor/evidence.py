@@ -110,7 +110,7 @@ def resolve_evidence(
     if len(candidates) > 1:
         raise EvidenceError(
             "Evidence is of one drafter, and several are known for this target",
-            expected="the one that was measured of " + ", ".join(c.draft_name or c.method for c in candidates),
+            expected="the one that was measured: " + " or ".join(c.draft_name or c.method for c in candidates),
             got="none named",
             field="deployment.speculation.draft",
         )

@@ -59,7 +59,7 @@ def load_settings(**overrides: str | int | None) -> Settings:
 def _expected(message: str) -> str:
     """What pydantic wants, without its opening."""
     message = message.removeprefix("Input should be ").removeprefix("Value error, ")
-    return message[0].lower() + message[1:]
+    return "a number " * message.startswith(("less ", "greater ")) + message[0].lower() + message[1:]
 
 
 def unknown_settings(environment: Mapping[str, str] = os.environ) -> list[str]:

@@ -110,7 +110,7 @@ def advise(
         --gpu '{"name": "ours", "memory_gib": 48, "bandwidth_gb_per_s": 1200, "bf16_tflops": 300}'
     With what a run has counted, for a program, from a pipe:
       zcat log.gz | specworth advise - --target Qwen/Qwen3-8B --gpu H200 --method eagle3 -k 3
-        --evidence counts.json --json
+        --draft RedHatAI/Qwen3-8B-speculator.eagle3 --evidence counts.json --json
     Under the traffic that a live server was seen to have:
       specworth observe http://127.0.0.1:8000 --out observed.json
       specworth advise prompts.jsonl --target Qwen/Qwen3-8B --gpu L40S --traffic observed.json

@@ -19,6 +19,8 @@ from profiler.deployment import Deployment, Speculation
 from profiler.errors import DeploymentError
 
 BASELINE = "baseline"
+LARGEST_GRAPH_TOKENS = 512  # default of vLLM 0.26; data/measurements/engines.csv, cudagraph_capture_sizes
+DEFAULT_BATCHED_TOKENS = 8192  # vLLM's server on a GPU of 70 GiB and more
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,10 @@ class StepCostInputs:
     draft_peak_flops_per_s: Floats
     prefill_flops: Floats  # one request's uncached prompt
     draft_prefill_flops: Floats
+    prefill_tokens: Floats
+    prefill_chunks: Floats  # passes that one prompt's prefill takes, by max_num_batched_tokens
+    prefill_weight_bytes: Floats  # of a pass that also carries one chunk: more tokens touch more experts
+    graph_tokens: Floats  # tokens of the largest captured CUDA graph
     base_reduce_bytes: Floats  # over the interconnect, all all-reduces of a pass together; 0 without tensor parallelism
     step_reduce_bytes: Floats
     prefill_reduce_bytes: Floats
@@ -116,6 +122,9 @@ def step_cost_inputs(
     target, gpu = deployment.target, deployment.gpu
     tokens = b * (1.0 + m * k)
     per_token = target.flops_per_token(context) / ranks
+    budget = float(deployment.max_num_batched_tokens or DEFAULT_BATCHED_TOKENS)
+    others = tokens - tokens / np.maximum(b, 1.0)  # decode tokens of the other sequences share a pass's budget
+    chunks = np.maximum(np.ceil(prompt / np.maximum(budget - others, budget / 8.0)), 1.0)
     drafter = _drafter(deployment, speculation, b=b, context=context, prompt=prompt, cached=cached)
     # Two all-reduces a layer (after attention and after the MLP), as a ring: 2 (r - 1) / r of the message a rank.
     per_reduced_token = 2.0 * target.num_layers * target.hidden_size * 2.0 * 2.0 * (ranks - 1) / ranks
@@ -145,6 +154,10 @@ def step_cost_inputs(
         draft_peak_flops_per_s=full(drafter.peak),
         prefill_flops=prompt * target.flops_per_token(cached + prompt / 2.0) / ranks,
         draft_prefill_flops=drafter.prefill_flops,
+        prefill_tokens=prompt,
+        prefill_chunks=chunks,
+        prefill_weight_bytes=target.decode_weight_bytes(tokens + prompt / chunks) / ranks,
+        graph_tokens=full(_graph_tokens(deployment)),
         base_reduce_bytes=b * per_reduced_token,
         step_reduce_bytes=tokens * per_reduced_token,
         prefill_reduce_bytes=prompt * per_reduced_token,
@@ -153,6 +166,11 @@ def step_cost_inputs(
         eager=np.full(b.shape, deployment.enforce_eager, dtype=np.bool_),
         gaps=np.full(b.shape, coverage_gaps(deployment, speculation), dtype=np.int64),
     )
+
+
+def _graph_tokens(deployment: Deployment) -> float:
+    """The largest captured size: twice max_num_seqs, at most 512 (vLLM 0.26's default, as its logs show it)."""
+    return float(min(2 * (deployment.max_num_seqs or LARGEST_GRAPH_TOKENS), LARGEST_GRAPH_TOKENS))
 
 
 def _kv_split(architecture: Architecture, ranks: int) -> int:

@@ -51,7 +51,7 @@ CAUSES: tuple[Cause, ...] = (
         r"speculative (?:method|decoding)[^\n]{0,80}not (?:yet )?supported|Input should be 'ngram'|"
         r"method=[^\n]{0,60}not supported",
         "this engine does not know the speculative method, or not with these options",
-        "see which version has it: specworth catalog methods",
+        "ask specworth advise with this --engine-version: it says what the version lacks",
     ),
     _cause(
         "arctic",

@@ -31,16 +31,19 @@ from profiler.serving.launch import ServeCommand, launched, read_tail, serve_pre
 from profiler.sweep.closed_loop import Limits, measure_cell
 from profiler.sweep.grid import EngineSpec, Grid, GridError, Point, read_grid
 from profiler.sweep.host import read_host, wait_for_free_gpu
-from profiler.sweep.rows import append_row, cell_row, read_rows
+from profiler.sweep.rows import append_row, cell_row, is_done, read_rows
 from profiler.sweep.served_engine import ServedEngine
 from profiler.sweep.startup_log import read_startup_log
-from profiler.sweep.worker import WARM_UP, engine_arguments
+from profiler.sweep.worker import MIXED_WARM_UP, WARM_UP, engine_arguments
 
 FIRST_START_S = 150.0  # before any start was seen: the longest that a server took on an H200 with vLLM 0.26.0
 LEAST_MEASURING_S = 15.0
 STOP_S = 10.0  # for ending a server in order
 LONGEST_START_S = 900.0
 ENGINE_PROCESS = "served"
+SHORT = Limits(
+    settle_s=0, window_s=0.05, least_windows=1, least_s=0.1, most_s=1.0, least_cycles=1, limit_cycles=1, longest_s=1.0
+)  # of a warm-up
 # Gaps between what a client reads are no engine steps: the chunks of one step come one after the other.
 UNKNOWN: Mapping[str, None] = dict.fromkeys(("step_ms_mean", "step_ms_p10", "step_ms_p50", "step_ms_p90"))
 
@@ -69,7 +72,7 @@ def run_served_sweep(grid: Grid, options: ServedOptions) -> int:
     if rows.exists() and not options.resume:
         raise GridError(f"{rows} is there already", remedy="add --resume to go on, or name another --out")
     options.out.mkdir(parents=True, exist_ok=True)
-    done = {row["key"] for row in read_rows([rows]) if row.get("complete", True)}
+    done = {row["key"] for row in read_rows([rows]) if is_done(row)}
     deadline = began + options.time_limit_s if options.time_limit_s else math.inf
     start_s, measured = FIRST_START_S, 0
     for spec in grid.engines:
@@ -136,8 +139,8 @@ def _measure(
             print(f"{spec.name}: up in {status['startup_s']} s, {len(points)} cells", flush=True)
             random = np.random.default_rng(options.seed)
             vocabulary = int(grid.shapes[spec.target]["vocab_size"])
-            warm = Limits(0, 0.05, 1, 0.1, 1.0)
-            measure_cell(engine, WARM_UP, vocab_size=vocabulary, rng=random, limits=warm, deadline=deadline)
+            for point in (WARM_UP, MIXED_WARM_UP):
+                measure_cell(engine, point, vocab_size=vocabulary, rng=random, limits=SHORT, deadline=deadline)
             for point in points:
                 began = time.monotonic()
                 if began + LEAST_MEASURING_S / 3 > deadline - STOP_S:

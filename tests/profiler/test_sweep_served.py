@@ -60,7 +60,7 @@ def test_measured_cells_are_left_alone(grid, tmp_path, capsys):
     """With --resume a cell whose row is there starts no server; without it the folder is refused in one line."""
     (tmp_path / "out").mkdir()
     key = served_key(grid.engines[0], grid.engines[0].points[0])
-    append_row(tmp_path / "out" / "rows.jsonl", {"key": key, "complete": True})
+    append_row(tmp_path / "out" / "rows.jsonl", {"key": key, "ended_by": "enough"})
     arguments = [str(tmp_path / "grid.yaml"), "--out", str(tmp_path / "out"), "--python", "/bin/false"]
     assert main(arguments) == 2
     assert "--resume" in capsys.readouterr().err

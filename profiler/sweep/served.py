@@ -45,7 +45,7 @@ SHORT = Limits(
     settle_s=0, window_s=0.05, least_windows=1, least_s=0.1, most_s=1.0, least_cycles=1, limit_cycles=1, longest_s=1.0
 )  # of a warm-up
 # Gaps between what a client reads are no engine steps: the chunks of one step come one after the other.
-UNKNOWN: Mapping[str, None] = dict.fromkeys(("step_ms_mean", "step_ms_p10", "step_ms_p50", "step_ms_p90"))
+UNKNOWN: dict[str, Any] = dict.fromkeys(("step_ms_mean", "step_ms_p10", "step_ms_p50", "step_ms_p90"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
     python benchmarks/bench_load.py [--rounds 3] [--prompts 12] [--concurrency 2] [--max-tokens 48]
 
-Serves SmolLM2-135M on this CPU without prefix caching, warms it, and sends the same prompts by `vllm bench serve` and by
+Serves SmolLM2-135M on this CPU without prefix caching, warms it, sends the same prompts by `vllm bench serve` and by
 `profiler.load` in turns (which goes first alternates), each round with prompts of its own. One line of JSON: for TTFT,
 TPOT, end-to-end latency (medians over requests, then over rounds, in ms) and output tokens per second ours, theirs, and
 ours/theirs. Target: within 5 %.
@@ -11,7 +11,8 @@ What differs by construction: vLLM's client stops a request's clock at the last 
 the stream (the usage event and [DONE] follow within a millisecond); its TTFT ends with the first chunk, which carries
 the role and no text, ours with the first text. vLLM sends both when the first token is there, so TTFT agrees but for
 tokens whose text comes later (parts of a character). Both read one connection per request in one asyncio process; on
-two cores client and server share them, and the server's own scatter between two equal rounds is printed beside as `noise`.
+two cores client and server share them, and the server's own scatter between two equal rounds is printed beside as
+`noise`.
 """
 
 from __future__ import annotations

@@ -103,6 +103,7 @@ class InProcessEngine:
         from vllm.v1.metrics.reader import get_metrics_snapshot
 
         self._sampling, self._final_only = SamplingParams, RequestOutputKind.FINAL_ONLY
+        self._delta = RequestOutputKind.DELTA
         self._snapshot = get_metrics_snapshot
         try:
             self._engine = LLMEngine.from_engine_args(
@@ -121,6 +122,37 @@ class InProcessEngine:
             output_kind=self._final_only,
         )  # fmt: skip; no min_tokens: it would add a logits processor to every step
         self._engine.add_request(request_id, {"prompt_token_ids": prompt}, parameters)
+
+    def submit_text(
+        self, request_id: str, prompt: list[int], *, output_tokens: int, temperature: float, seed: int,
+        schema: Mapping[str, Any] | None = None,
+    ) -> None:  # fmt: skip
+        """Queue one request that ends where the model ends it, or after `output_tokens`; see `step_tokens`."""
+        from vllm.sampling_params import StructuredOutputsParams
+
+        parameters = self._sampling(
+            temperature=temperature,
+            max_tokens=output_tokens,
+            seed=seed if temperature else None,
+            detokenize=False,
+            output_kind=self._delta,
+            structured_outputs=StructuredOutputsParams(json=dict(schema)) if schema is not None else None,
+        )
+        self._engine.add_request(request_id, {"prompt_token_ids": prompt}, parameters)
+
+    def step_tokens(self) -> list[tuple[str, list[int], bool]]:
+        """Wait for the core's next output: request, its new tokens (one decode step's), and whether it ended."""
+        try:
+            outputs = self._engine.step()
+        except Exception as error:
+            raise EngineError("the engine died", got=f"{type(error).__name__}: {error}") from error
+        return [(output.request_id, list(output.outputs[0].token_ids), output.finished) for output in outputs]
+
+    def encode_chat(self, messages: list[dict[str, Any]]) -> list[int]:
+        """Token ids of a conversation under the model's own chat template, ready for the answer."""
+        tokenizer: Any = self._engine.get_tokenizer()
+        text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+        return [int(token) for token in tokenizer.encode(text, add_special_tokens=False)]
 
     def step(self) -> list[Finished]:
         """Wait for the core's next output; the requests that it ended."""

@@ -93,6 +93,8 @@ class EngineSpec(_Frozen):
     def key(self, point: Point) -> str:
         """What makes a cell this cell and no other, as text; a resumed sweep skips the keys that it finds."""
         facts = self.model_dump(exclude={"name", "points", "priority"}, exclude_defaults=True)
+        if self.speculation is not None and self.speculation.method == "eagle3":
+            facts["drafter_lm_head"] = "own"  # cells of protocol 1 drafted with the target's and are other cells
         return json.dumps(facts | point.model_dump(exclude_defaults=True), sort_keys=True, separators=(",", ":"))
 
 
@@ -125,7 +127,7 @@ class _GridFile(_Frozen):
 def read_grid(path: Path) -> Grid:
     """Read and check a grid file; GridError says what is wrong and where."""
     file = _parse(path)
-    shapes = _load_yaml(path.parent / file.shapes)
+    shapes = load_yaml(path.parent / file.shapes)
     engines = [_resolve(entry, file, shapes) for entry in file.engines]
     names = [engine.name for engine in engines]
     if len(set(names)) < len(names):
@@ -141,7 +143,8 @@ def order_engines(engines: list[EngineSpec]) -> list[EngineSpec]:
     return sorted(engines, key=lambda engine: (engine.priority, first[engine.priority, engine.target]))
 
 
-def _load_yaml(path: Path) -> dict[str, Any]:
+def load_yaml(path: Path) -> dict[str, Any]:
+    """A file's mapping; GridError where it is none."""
     try:
         loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -155,7 +158,7 @@ def _load_yaml(path: Path) -> dict[str, Any]:
 
 def _parse(path: Path) -> _GridFile:
     try:
-        return _GridFile.model_validate(_load_yaml(path))
+        return _GridFile.model_validate(load_yaml(path))
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])

@@ -132,12 +132,12 @@ def _run_worker(task: Assignment, method: str, stall_s: float) -> bool:
                 append_row(task.engines, {"engine": task.spec.name, "error": reason})
                 break
     finally:
-        _end_group(process.pid)
+        end_group(process.pid)
         process.join(5.0)
     return bool(heartbeat.value > began)
 
 
-def _end_group(pid: int) -> None:
+def end_group(pid: int) -> None:
     """End a worker and the engine core that it started; both lie in the process group that the worker opened."""
     for _ in range(20):
         try:

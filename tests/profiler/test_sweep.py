@@ -14,7 +14,7 @@ from profiler.sweep.rows import append_row, cell_row, is_done, read_rows
 from profiler.sweep.startup_log import GIB, failure_line, read_startup_log
 from profiler.sweep.worker import engine_arguments
 
-GRIDS = sorted((Path(__file__).parents[2] / "data" / "grids").glob("cost-*.yaml"))
+GRIDS = sorted((Path(__file__).parents[2] / "data" / "grids").glob("[cr]*t-[0-9].yaml"))
 SMALL = """
 shapes: shapes.yaml
 settings: {max_model_len: 1000}

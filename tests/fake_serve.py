@@ -2,8 +2,8 @@
 
     python tests/fake_serve.py MODEL --host H --port P [--speculative-config JSON] [--knobs JSON]
 
-Knobs under "baseline" or "speculative" are for that arm alone. `--knobs '{"start": "oom"}'` dies at start as vLLM does;
-"child" starts a process in the same group that outlives an ending of the server alone.
+Knobs under "baseline" or "speculative" are for that arm alone. `--knobs '{"start": "oom"}'` dies at start as vLLM does,
+"never" does not become ready; "child" starts a process in the same group that outlives an ending of the server alone.
 """
 
 import argparse
@@ -33,9 +33,12 @@ def main() -> None:
     asked, _ = parser.parse_known_args()
     arm = "speculative" if asked.speculative_config else "baseline"
     wanted = {k: v for k, v in asked.knobs.items() if k not in ("baseline", "speculative")} | asked.knobs.get(arm, {})
-    if wanted.pop("start", None) == "oom":
+    start = wanted.pop("start", None)
+    if start == "oom":
         print(OUT_OF_MEMORY, flush=True)
         sys.exit(1)
+    if start == "never":
+        time.sleep(600)
     if wanted.pop("child", False):
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     if asked.speculative_config:

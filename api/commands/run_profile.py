@@ -91,6 +91,8 @@ def _run(
 
     def save() -> None:
         # What is measured so far outlives even a kill; that the disk is full is told in the end.
+        if out.exists() and not out.is_file():
+            return
         with contextlib.suppress(OSError):
             _write(out, build("partial", "still running"))
 
@@ -157,6 +159,9 @@ def _keep(profile: Profile, out: Path, *, measured: bool) -> bool:
 
 def _write(out: Path, profile: Profile) -> None:
     """All of it or nothing: a disk that fills up must not cost the profile that was there."""
+    if out.exists() and not out.is_file():  # a device or a pipe
+        out.write_text(profile.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        return
     beside = out.with_name(f".{out.name}.{os.getpid()}")
     try:
         beside.write_text(profile.model_dump_json(indent=2) + "\n", encoding="utf-8")
@@ -242,6 +247,11 @@ def _launched(
         _words(options["speculative_arguments"], "--speculative-arguments"),
     )
     prefix = serve_prefix(options["python"])
+    if shutil.which(prefix[0]) is None:
+        raise InputError(
+            f"--python: there is no command {prefix[0]}", expected="an interpreter or command that has vLLM",
+            remedy=None if options["python"] else "name one with --python PATH",
+        )  # fmt: skip
     engine = ask_engine(prefix)
     if options["co_resident"]:
         version = engine.version or "0.26.0"

@@ -10,7 +10,6 @@ Each prompt goes once to each server. Whatever ends the session, what was measur
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from profiler.errors import EndpointError
@@ -19,6 +18,7 @@ from profiler.probe.conduct import Conduct
 from profiler.probe.rounds import Round, WavePlan
 from profiler.probe.settings import Attached, Launched, Setting
 from profiler.serving.inspection import check_arm, check_two_servers
+from profiler.serving.interruption import run_interruptibly
 from profiler.serving.launch import Server
 
 MAIN_BUDGET = 0.6  # of the budget, for the asked concurrency, where what is left is spent on others
@@ -31,16 +31,16 @@ class Session(Conduct):
         """Measure; returns why it ended. Raises SpecworthError (or Interrupted), with `record` kept."""
         self.check_prompts()
         if isinstance(self.servers, Attached):
-            return asyncio.run(self._attached(self.servers))
+            return run_interruptibly(self._attached(self.servers))
         if self.servers.co_resident:
             return self._co_resident(self.servers)
         return self._in_turn(self.servers)
 
     def _in_turn(self, servers: Launched) -> str:
         with self.started("baseline", servers.baseline, servers) as server:
-            extras = asyncio.run(self._baseline_phase(server))
+            extras = run_interruptibly(self._baseline_phase(server))
         with self.started("speculative", servers.speculative, servers) as server:
-            return asyncio.run(self._speculative_phase(server, extras))
+            return run_interruptibly(self._speculative_phase(server, extras))
 
     async def _baseline_phase(self, server: Server) -> list[tuple[Setting, Round]]:
         """All that the speculative server can be compared with; returns the other settings, in their order."""
@@ -90,7 +90,7 @@ class Session(Conduct):
             self.started("baseline", servers.baseline, servers) as baseline,
             self.started("speculative", servers.speculative, servers) as speculative,
         ):
-            return asyncio.run(self._side_by_side(baseline, speculative))
+            return run_interruptibly(self._side_by_side(baseline, speculative))
 
     async def _side_by_side(self, baseline: Server, speculative: Server) -> str:
         async with (

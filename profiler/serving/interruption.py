@@ -7,12 +7,15 @@ between the birth of a process and our knowing of it, and while it is being stop
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from types import FrameType
+from typing import Any, TypeVar
 
+Answer = TypeVar("Answer")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _depth = 0
 _waiting: int | None = None
@@ -65,6 +68,44 @@ def held() -> Iterator[None]:
         if _depth == 0 and _waiting is not None:
             number, _waiting = _waiting, None
             raise Interrupted(number)
+
+
+def run_interruptibly(work: Coroutine[Any, Any, Answer]) -> Answer:
+    """asyncio.run, in which a signal cancels the work and is raised as Interrupted once everything is closed.
+
+    A handler that raises amid the steps of the loop would leave tasks behind, with an error that nobody took.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return asyncio.run(work)
+    stopped: list[int] = []
+
+    async def guarded() -> Answer:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+
+        def stop(number: int) -> None:
+            if not stopped and task is not None:
+                stopped.append(number)
+                task.cancel()
+
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, stop, number)
+        try:
+            return await work
+        finally:
+            # The loop puts the default handlers back when it closes; until ours are, nothing may come through.
+            signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    try:
+        return asyncio.run(guarded())
+    except asyncio.CancelledError:
+        if stopped:
+            raise Interrupted(stopped[0]) from None
+        raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
 
 
 def _receive(number: int, _: FrameType | None) -> None:

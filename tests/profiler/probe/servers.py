@@ -11,7 +11,7 @@ from profiler.probe.session import Session
 from profiler.probe.settings import Attached, Launched, ProbeSettings, Question
 from profiler.prompts.sample import Message, Prompt
 
-SLOW = {"ttft_s": 0.002, "step_s": 0.004}
+SLOW = {"ttft_s": 0.004, "step_s": 0.01}
 FAST = {**SLOW, "tokens_per_step": 3, "num_speculative_tokens": 4}
 
 

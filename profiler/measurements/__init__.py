@@ -4,6 +4,7 @@
     table.py     the CSV files, read and written
     estimate.py  throughput and TPOT of a span that is no whole number of cycles
     merge.py     a sweep's rows into the tables: runs, labels, baselines, flags
+    acceptance.py  the tables of measured acceptance
     schema.py    what every file must satisfy (pandera)
     coverage.py  what there is by method, concurrency and context
     noise.py     how far two runs of one cell differ

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from profiler.errors import SpecworthError
+from profiler.measurements.acceptance import merge_acceptance
 from profiler.measurements.columns import CELL_COLUMNS, ENGINE_COLUMNS, column_table
 from profiler.measurements.merge import merge_sweep, rederive
 
@@ -14,7 +15,7 @@ from profiler.measurements.merge import merge_sweep, rederive
 def main(arguments: list[str] | None = None) -> int:
     """Merge each sweep's folder; without any, make the derived columns anew."""
     parser = argparse.ArgumentParser(prog="python -m profiler.measurements", description=__doc__)
-    parser.add_argument("sweeps", type=Path, nargs="*", help="--out folders of python -m profiler.sweep")
+    parser.add_argument("sweeps", type=Path, nargs="*", help="--out folders of profiler.sweep or .sweep.acceptance")
     parser.add_argument("--into", type=Path, default=Path("data/measurements"), help="folder of the tables")
     parser.add_argument("--columns", action="store_true", help="print the data card's tables of columns, and stop")
     given = parser.parse_args(arguments)
@@ -23,6 +24,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     try:
         for sweep in given.sweeps:
+            if (sweep / "acceptance_cells.jsonl").exists():
+                print(f"{sweep}: {merge_acceptance(sweep, given.into)} new acceptance cells")
+                continue
             cells, engines = merge_sweep(sweep, given.into)
             print(f"{sweep}: {cells} new cells of {engines} engines")
         print(f"{rederive(given.into)} cells in {given.into}")

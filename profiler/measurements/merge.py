@@ -22,6 +22,7 @@ from profiler.measurements.table import (
     Row,
     read_cells,
     read_engines,
+    read_json_lines,
     write_cells,
     write_engines,
 )
@@ -33,7 +34,7 @@ def merge_sweep(sweep: Path, folder: Path) -> tuple[int, int]:
     """Add the rows of a sweep's --out folder to the tables in `folder`; new cells and new engines."""
     cells = read_cells(folder) if (folder / CELLS_FILE).exists() else []
     engines = read_engines(folder) if (folder / CELLS_FILE).exists() else []
-    raw_cells, raw_engines = _read_lines(sweep / "rows.jsonl"), _read_lines(sweep / "engines.jsonl")
+    raw_cells, raw_engines = read_json_lines(sweep / "rows.jsonl"), read_json_lines(sweep / "engines.jsonl")
     known_engines, known_cells = {e["engine_id"] for e in engines}, {(c["key"], c["measured_at"]) for c in cells}
     new_engines, new_cells = [], []
     rest = [row for row in raw_cells if (row["key"], row["measured_at"]) not in known_cells]
@@ -59,13 +60,6 @@ def rederive(folder: Path) -> int:
     cells = read_cells(folder)
     write_cells(folder, derive(cells))
     return len(cells)
-
-
-def _read_lines(path: Path) -> list[Row]:
-    try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except (OSError, json.JSONDecodeError) as error:
-        raise MeasurementsError(f"cannot read {path}", expected="a sweep's output", got=str(error)) from error
 
 
 def _same_engine(cell: Mapping[str, Any], engine: Mapping[str, Any]) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from profiler.errors import InputError
+from profiler.measurements import acceptance
 from profiler.measurements.columns import CELL_COLUMNS, ENGINE_COLUMNS, Column
 from profiler.measurements.merge import derive
 from profiler.measurements.table import Row, read_cells, read_engines
@@ -32,6 +33,12 @@ def check_tables(folder: Path) -> list[str]:
     problems += _validate("engines.csv", ENGINE_COLUMNS, engines, {}, unique=["engine_id"])
     if not problems:
         problems += _across(cells, engines)
+    asked, prompts = acceptance.read_acceptance(folder)
+    if asked:
+        found = _validate(acceptance.CELLS_FILE, acceptance.CELL_COLUMNS, asked, {}, unique=["cell_id", "run"])
+        names = ["cell_id", "run", "prompt_set", "prompt"]
+        found += _validate(acceptance.PROMPTS_FILE, acceptance.PROMPT_COLUMNS, prompts, {}, unique=names)
+        problems += found or acceptance.acceptance_problems(asked, prompts)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     if size > MOST_BYTES:
         problems.append(f"{folder}: {size:,} bytes, at most {MOST_BYTES:,} are wanted")

@@ -37,25 +37,34 @@ _PARSERS: dict[Kind, Callable[[str], Any]] = {
 
 def read_cells(folder: Path) -> list[Row]:
     """The cost cells, one dict a measured cell; empty values are None."""
-    return _read(folder / CELLS_FILE, CELL_COLUMNS)
+    return read_table(folder / CELLS_FILE, CELL_COLUMNS)
 
 
 def read_engines(folder: Path) -> list[Row]:
     """The engines that were started for them; `engine_id` joins the two."""
-    return _read(folder / ENGINES_FILE, ENGINE_COLUMNS)
+    return read_table(folder / ENGINES_FILE, ENGINE_COLUMNS)
 
 
 def write_cells(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write the cost cells in their columns' order."""
-    _write(folder / CELLS_FILE, CELL_COLUMNS, rows)
+    write_table(folder / CELLS_FILE, CELL_COLUMNS, rows)
 
 
 def write_engines(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write the engines in their columns' order."""
-    _write(folder / ENGINES_FILE, ENGINE_COLUMNS, rows)
+    write_table(folder / ENGINES_FILE, ENGINE_COLUMNS, rows)
 
 
-def _read(path: Path, columns: tuple[Column, ...]) -> list[Row]:
+def read_json_lines(path: Path) -> list[Row]:
+    """What a sweep appended to one file."""
+    try:
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, json.JSONDecodeError) as error:
+        raise MeasurementsError(f"cannot read {path}", expected="a sweep's output", got=str(error)) from error
+
+
+def read_table(path: Path, columns: tuple[Column, ...]) -> list[Row]:
+    """The rows of one file, each value of its column's kind; MeasurementsError says where it is damaged."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             lines = list(csv.reader(file))
@@ -88,7 +97,8 @@ def _parse(path: Path, number: int, line: list[str], columns: tuple[Column, ...]
     return row
 
 
-def _write(path: Path, columns: tuple[Column, ...], rows: Iterable[Mapping[str, Any]]) -> None:
+def write_table(path: Path, columns: tuple[Column, ...], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write rows in their columns' order."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")

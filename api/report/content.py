@@ -106,9 +106,11 @@ def headline(answer: Recommendation, request: RecommendationRequest) -> str:
         action, what = "leave speculative decoding off", f"the best candidate, {what},"
     else:
         action = "enable speculative decoding"
+    gives = "was measured to give" if answer.basis == "measured" else "is expected to give"
     if answer.decisive:
-        return f"{action.capitalize()}: {what} is expected to give {gain}"
-    return f"Not decisive, leaning to {action}: {what} is expected to give {gain} Measure before you rely on it."
+        return f"{action.capitalize()}: {what} {gives} {gain}"
+    more = "more " if answer.basis == "measured" else ""
+    return f"Not decisive, leaning to {action}: {what} {gives} {gain} Measure {more}before you rely on it."
 
 
 def _cannot_run(answer: Recommendation) -> bool:

@@ -10,6 +10,7 @@ have it show its mean by their inter-token latencies, and only where they do not
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -192,18 +193,16 @@ def read_gauges(scrape: Scrape, *, model: str | None = None) -> Gauges:
     """The state at one scrape."""
     usage = scrape.values("kv_cache_usage_perc", model=model)
     engines = {
-        line.labels["engine"] for line in scrape.lines("num_requests_running", model=model) if "engine" in line.labels
+        line.labels["engine"]
+        for name in scrape.series
+        for line in scrape.lines(name, model=model)
+        if "engine" in line.labels
     }
-    tokens = [
-        float(line.labels["num_gpu_blocks"]) * float(line.labels["block_size"])
-        for line in scrape.lines("cache_config_info")
-        if line.labels.get("num_gpu_blocks", "").isdecimal() and line.labels.get("block_size", "").isdecimal()
-    ]
     return Gauges(
         running=scrape.total("num_requests_running", model=model),
         waiting=scrape.total("num_requests_waiting", model=model),
         kv_usage=max(usage) if usage else None,
-        kv_tokens=math.fsum(tokens) if tokens else None,
+        kv_tokens=_kv_tokens(scrape),
         engines=tuple(sorted(engines)),
         adapters=_running_adapters(scrape),
         adapters_loaded=tuple(
@@ -216,6 +215,28 @@ def read_gauges(scrape: Scrape, *, model: str | None = None) -> Gauges:
             )
         ),
     )
+
+
+def _kv_tokens(scrape: Scrape) -> float | None:
+    """Tokens that the KV caches of all engines hold.
+
+    `kv_cache_size_tokens` is each engine's own, and right for models whose layers share blocks unevenly. Versions
+    without it tell blocks, which data-parallel engines have summed up already: each line states the sum.
+    """
+    lines = [line.labels for line in scrape.lines("cache_config_info")]
+    sizes = [float(labels["kv_cache_size_tokens"]) for labels in lines if _whole(labels, "kv_cache_size_tokens")]
+    if sizes:
+        return math.fsum(sizes)
+    blocks = [
+        float(labels["num_gpu_blocks"]) * float(labels["block_size"])
+        for labels in lines
+        if _whole(labels, "num_gpu_blocks") and _whole(labels, "block_size")
+    ]
+    return max(blocks, default=None)
+
+
+def _whole(labels: Mapping[str, str], name: str) -> bool:
+    return labels.get(name, "").isdecimal()
 
 
 def _running_adapters(scrape: Scrape) -> tuple[str, ...]:

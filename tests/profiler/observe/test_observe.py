@@ -130,13 +130,13 @@ def test_a_server_that_does_not_speculate_has_no_acceptance():
 
 
 def test_engines_behind_one_endpoint_are_summed_and_counted():
-    """Two engines' requests, tokens and cache add up; the fullest one's share of use is told."""
+    """Requests and tokens add up; blocks are stated as a sum already; use is the fullest engine's."""
     two = ("0", "1")
     seen = observed(text(engines=two), text(done=12, engines=two))
     assert seen.engines == two
     assert seen.output_tokens.count == 4
     assert seen.running.mean == 4
-    assert (seen.kv_tokens, seen.kv_usage.mean) == (3200, 0.25)
+    assert (seen.kv_tokens, seen.kv_usage.mean) == (1600, 0.25)
 
 
 def test_one_of_several_models_must_be_named():

@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
 from pydantic import BaseModel
 
 from profiler.probe.events import Event
+
+_BAR = 16  # cells: what is told beside it needs the rest of 80
 
 
 class Follower:
@@ -67,14 +68,13 @@ class Bars(Follower):
 
     def __init__(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=None),
+            BarColumn(bar_width=_BAR),
             MofNCompleteColumn(),
             TextColumn("{task.fields[rate]}", markup=False),
-            TimeElapsedColumn(),
             console=Console(stderr=True, markup=False, highlight=False, emoji=False),
             transient=True,
         )
@@ -96,7 +96,10 @@ class Bars(Follower):
         if event.kind == "progress":
             self._progress.update(self._task, completed=values.get("answered", 0), rate=_rate(values))
         elif event.kind in ("wave_started", "phase"):
-            self._progress.reset(self._task, description=event.text, total=values.get("prompts"), completed=0, rate="")
+            what = event.text.partition(" (")[0]
+            if event.kind == "wave_started":
+                what = f"{values['arm']}: {values['structure']}, {values['concurrency']} at once"
+            self._progress.reset(self._task, description=what, total=values.get("prompts"), completed=0, rate="")
         elif event.text:
             self._progress.console.print(event.text)
 
@@ -119,6 +122,3 @@ def listener(*, quiet: bool, events: bool) -> Follower:
     if quiet:
         return Follower()
     return Bars() if sys.stderr.isatty() else PlainLines()
-
-
-Made = Callable[[], Follower]

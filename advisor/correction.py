@@ -17,8 +17,8 @@ from advisor.evidence import Evidence, MeasuredPoint
 from advisor.fusion import Rows, fuse
 from advisor.predictions import Case, Conditions, Ints, Predictions, predict_plainly
 from advisor.request import Objective
-from advisor.speedup import request_ms
 from models.estimate import Estimate, Floats
+from models.step_cost import closed_loop
 from profiler.deployment import Deployment
 
 
@@ -65,23 +65,15 @@ def _corrected(plain: Predictions, there: Predictions, evidence: Evidence) -> Pr
     end_to_end, near = _fused("end_to_end", plain, there, evidence, rows)
     tpot, _ = _fused("tpot", plain, there, evidence, rows)
     arm, before = plain.speculative, plain.speedups.end_to_end
-    # The step that gives the corrected speedup with the prefill as it is; a correction beyond that is not the step's.
-    lengths = np.array([c.conditions.output_tokens for c in plain.cases])[plain.case]
-    tau = 1.0 + plain.gain.value[plain.case]
-    whole = request_ms(
-        running=arm.running, prefill_ms=arm.prefill_ms, step_ms=arm.step_ms, tokens_per_step=tau, output_tokens=lengths
-    )
-    prefill = arm.running * arm.prefill_ms
-    decode = np.maximum(whole * before.value / end_to_end.value - prefill, 0.05 * (whole - prefill))
-    step_ms = arm.step_ms * decode / np.maximum(whole - prefill, 1e-12)
     measured = np.zeros(plain.case.shape[0], dtype=np.bool_)
     measured[rows] = near
     slower = _time_factor(there, evidence)
     without = plain.without
     return replace(
         plain,
-        without=replace(without, prefill_ms=slower * without.prefill_ms, step_ms=slower * without.step_ms),
-        speculative=replace(arm, prefill_ms=slower * arm.prefill_ms, step_ms=slower * step_ms),
+        without=without.scaled(slower),
+        # All passes of the speculative arm, so that they give the corrected speedup.
+        speculative=arm.scaled(slower * before.value / end_to_end.value),
         speedups=replace(plain.speedups, end_to_end=end_to_end, tpot=tpot),
         measured=measured,
     )
@@ -150,12 +142,10 @@ def _time_factor(there: Predictions, evidence: Evidence) -> float:
     """Measured over predicted time of a baseline request; both arms are as much slower, so that no speedup changes."""
     measured_ms = np.array([np.nan if p.baseline_ms is None else p.baseline_ms for p in evidence.points])
     arm = there.without
-    predicted_ms = request_ms(
-        running=arm.running,
-        prefill_ms=arm.prefill_ms,
-        step_ms=arm.step_ms,
+    predicted_ms = closed_loop(
+        arm,
         tokens_per_step=np.ones_like(measured_ms),
         output_tokens=np.array([p.output_tokens for p in evidence.points]),
-    )
+    ).end_to_end_ms
     known = np.isfinite(measured_ms)
     return float(np.exp(np.mean(np.log(measured_ms[known] / predicted_ms[known])))) if known.any() else 1.0

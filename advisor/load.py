@@ -15,8 +15,8 @@ from advisor.crossover import fine_grid
 from advisor.predictions import Conditions, step_cost_model
 from advisor.recommendation import Warned
 from advisor.request import TrafficSpec
-from advisor.speedup import concurrency_at_rate, request_ms
-from models.step_cost import step_cost_inputs
+from advisor.speedup import concurrency_at_rate
+from models.step_cost import closed_loop, step_cost_inputs
 from profiler.deployment import Deployment
 
 ASSUMED_CONCURRENCY = 16  # no knowledge, but the middle of the range (1 to 256) in which verdicts turn
@@ -62,13 +62,12 @@ def resolve_load(
             cached_tokens=conditions.cached_tokens,
         )
     )
-    times = time_factor * request_ms(
-        running=grid,
-        prefill_ms=cost.prefill_ms,
-        step_ms=cost.base_step_ms,
+    loop = closed_loop(
+        cost.without,
         tokens_per_step=np.ones_like(grid),
         output_tokens=np.full_like(grid, conditions.output_tokens),
     )
+    times = time_factor * loop.end_to_end_ms
     solved, saturated = concurrency_at_rate(request_rate=spec.request_rate, concurrency=grid, request_time_ms=times)
     estimated = f"concurrency: {solved:.1f} by Little's law from {spec.request_rate:g} requests/s, without speculation"
     warnings: tuple[Warned, ...] = ()

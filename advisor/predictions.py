@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from advisor.candidates import Candidate
 from advisor.evidence import Evidence
-from advisor.speedup import Arm, Speedups, compare
+from advisor.speedup import Speedups, compare
 from models.acceptance import (
     AcceptanceEstimate,
     AcceptanceInputs,
@@ -27,7 +27,7 @@ from models.acceptance import (
     acceptance_from_evidence,
 )
 from models.estimate import Estimate, Floats
-from models.step_cost import StepCostInputs, StepCostModel, step_cost_inputs
+from models.step_cost import PassCosts, StepCostInputs, StepCostModel, step_cost_inputs
 from profiler.deployment import Deployment
 
 Ints = NDArray[np.int64]
@@ -82,11 +82,11 @@ class Predictions:
     concurrency: Ints
     acceptance: AcceptanceEstimate
     gain: Estimate  # of each case
-    without: Arm
-    beside: Arm  # without speculation, as many sequences as the speculative arm runs
-    speculative: Arm
-    log_sd_step: Floats
-    log_sd_ratio: Floats
+    without: PassCosts
+    beside: PassCosts  # without speculation, as many sequences as the speculative arm runs
+    speculative: PassCosts
+    log_sd_end_to_end: Floats  # of the costs alone
+    log_sd_tpot: Floats
     speedups: Speedups
     covered: NDArray[np.bool_]
     gaps: Ints
@@ -107,7 +107,7 @@ def step_cost_model() -> StepCostModel:
 
 def layer_overhead_ms() -> float:
     """What launching one layer costs, as fitted."""
-    return float(step_cost_model().constants_.named()["o_layer_ms"])
+    return float(step_cost_model().constants_.value["o_layer_ms"])
 
 
 @cache
@@ -138,25 +138,25 @@ def predict_plainly(
         _cost_inputs(deployment, cases, acceptance, case=case, running=running, apart=apart, without=running_without)
     )
     rows = case.shape[0]
-    base_step = cost.base_step_ms[:rows].copy()
-    base_step[apart] = cost.base_step_ms[rows:]
     outputs = np.array([(c.conditions.output_tokens, c.conditions.output_log_sd) for c in cases])[case]
-    without = Arm(running_without, cost.prefill_ms[:rows], base_step)
-    beside = Arm(running, cost.prefill_ms[:rows], cost.base_step_ms[:rows])
-    speculative = Arm(running, cost.speculative_prefill_ms[:rows], cost.step_ms[:rows])
+    # The rows themselves, and for the baseline of those apart the ones that follow them.
+    own = np.arange(rows)
+    alone = own.copy()
+    alone[apart] = rows + np.arange(apart.size)
+    without, beside, speculative = cost.without.rows(alone), cost.without.rows(own), cost.speculative.rows(own)
     speedups = compare(
         without=without,
         speculative=speculative,
         gain=Estimate(gain.value[case], gain.log_sd[case]),
         output_tokens=Estimate(outputs[:, 0], outputs[:, 1]),
-        log_sd_step=cost.log_sd_step[:rows],
-        log_sd_ratio=cost.log_sd_ratio[:rows],
-        beside=beside,
+        log_sd_end_to_end=cost.log_sd_end_to_end[:rows],
+        log_sd_tpot=cost.log_sd_tpot[:rows],
+        beside=beside if apart.size else without,
     )
     return Predictions(
         cases=tuple(cases), case=case, concurrency=concurrency, acceptance=acceptance, gain=gain, without=without,
-        beside=beside, speculative=speculative, log_sd_step=cost.log_sd_step[:rows],
-        log_sd_ratio=cost.log_sd_ratio[:rows],
+        beside=beside, speculative=speculative, log_sd_end_to_end=cost.log_sd_end_to_end[:rows],
+        log_sd_tpot=cost.log_sd_tpot[:rows],
         speedups=speedups, covered=cost.covered[:rows], gaps=cost.gaps[:rows],
         measured=np.zeros(rows, dtype=np.bool_),
     )  # fmt: skip

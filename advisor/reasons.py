@@ -14,7 +14,7 @@ import numpy as np
 
 from advisor.predictions import Case, Predictions
 from advisor.recommendation import Reason
-from advisor.speedup import Arm, Speedups, compare
+from advisor.speedup import Speedups, compare
 from models.estimate import Estimate
 from models.structure import STRUCTURES
 from profiler.architecture import Architecture
@@ -205,15 +205,13 @@ def all_accepted(predictions: Predictions, row: int) -> Speedups:
     case = predictions.cases[predictions.case[row]]
     share = predictions.acceptance.draft_share[predictions.case[row]]
 
-    def only(arm: Arm) -> Arm:
-        return Arm(arm.running[row : row + 1], arm.prefill_ms[row : row + 1], arm.step_ms[row : row + 1])
-
+    only = slice(row, row + 1)
     return compare(
-        without=only(predictions.without),
-        beside=only(predictions.beside),
-        speculative=only(predictions.speculative),
+        without=predictions.without.rows(only),
+        beside=predictions.beside.rows(only),
+        speculative=predictions.speculative.rows(only),
         gain=Estimate(np.array([share * case.k]), np.zeros(1)),
         output_tokens=Estimate(np.array([case.conditions.output_tokens]), np.zeros(1)),
-        log_sd_step=predictions.log_sd_step[row : row + 1],
-        log_sd_ratio=predictions.log_sd_ratio[row : row + 1],
+        log_sd_end_to_end=predictions.log_sd_end_to_end[only],
+        log_sd_tpot=predictions.log_sd_tpot[only],
     )

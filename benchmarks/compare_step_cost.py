@@ -5,8 +5,10 @@
 
 Each cell is predicted with its measured τ and m, so that only the cost is judged: end-to-end speedup, throughput, TPOT,
 the decode step (against the median interval of the engine's outputs, where fewer than a third of the steps can carry a
-prefill) and the prefill (TTFT at concurrency 1 less a step, prompts of 512 tokens and more). Composition as in
-advisor.speedup: E2E = b · prefill + (n - 1) · step / τ. Runs of one cell are predicted once each.
+prefill) and the first token (TTFT at concurrency 1). Composition as in advisor.speedup: models.step_cost.closed_loop. The
+shipped constants were fitted to these cells: benchmarks/fit_step_cost.py tells the errors of cells that a fit did not
+see.
+Runs of one cell are predicted once each.
 """
 
 from __future__ import annotations
@@ -19,15 +21,14 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.speedup import request_ms, tpot_ms
-from models.step_cost import StepCostInputs, StepCostModel, step_cost_inputs
+from models.step_cost import StepCostInputs, StepCostModel, closed_loop, step_cost_inputs
 from profiler.measurements import read_cells, read_engines
 from profiler.measurements.coverage import CONCURRENCY_BANDS, CONTEXT_BANDS, band_of
 from profiler.measurements.deployment import measured_deployment, read_shapes
 from profiler.measurements.noise import point_name
 
 DATA = Path(__file__).parents[1] / "data"
-QUANTITIES = ("speedup", "throughput", "tpot", "step", "prefill")
+QUANTITIES = ("speedup", "throughput", "tpot", "step", "ttft")
 
 
 def predict(cells, engines, shapes):
@@ -46,24 +47,21 @@ def predict(cells, engines, shapes):
     b = np.array([float(cell["concurrency"]) for cell in cells])
     n = np.array([float(cell["output_tokens"]) for cell in cells])
     tau = np.array([cell["tokens_per_step"] for cell in cells])
-    without = request_ms(running=b, prefill_ms=cost.prefill_ms, step_ms=cost.base_step_ms,
-                         tokens_per_step=np.ones_like(b), output_tokens=n)  # fmt: skip
-    own = {"running": b, "prefill_ms": cost.speculative_prefill_ms, "step_ms": cost.step_ms,
-           "tokens_per_step": tau, "output_tokens": n}  # fmt: skip
-    latency = request_ms(**own)
-    return {"speedup": without / latency, "throughput": 1e3 * b * n / latency, "tpot": tpot_ms(**own),
-            "step": cost.step_ms, "prefill": cost.speculative_prefill_ms}  # fmt: skip
+    without = closed_loop(cost.without, tokens_per_step=np.ones_like(b), output_tokens=n)
+    own = closed_loop(cost.speculative, tokens_per_step=tau, output_tokens=n)
+    return {"speedup": without.end_to_end_ms / own.end_to_end_ms, "throughput": 1e3 * b * n / own.end_to_end_ms,
+            "tpot": own.tpot_ms, "step": cost.step_ms, "ttft": own.first_token_ms}  # fmt: skip
 
 
 def measure(cell):
     """What the cell says of each quantity; None where it says nothing."""
-    alone = cell["concurrency"] == 1 and cell["input_tokens"] >= 512 and cell["ttft_ms_p50"]
+    alone = cell["concurrency"] == 1
     # Steps that carry a prefill are at most completions; below a third of the steps the median is a decode step.
     decoding = cell["completions"] < cell["steps"] / 3
     return {
         "speedup": cell["speedup_end_to_end"], "throughput": cell["output_tokens_per_s"], "tpot": cell["tpot_ms"],
         "step": cell["step_ms_p50"] if decoding else None,
-        "prefill": cell["ttft_ms_p50"] - cell["step_ms_p50"] if alone and cell["step_ms_p50"] else None,
+        "ttft": cell["ttft_ms_p50"] if alone else None,
     }  # fmt: skip
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from advisor.predictions import step_cost_model
-from advisor.speedup import Arm, compare
+from advisor.speedup import compare
 from models.estimate import Estimate
 from models.step_cost import step_cost_inputs
 from profiler.measurements import read_cells, read_engines
@@ -36,6 +36,8 @@ def residuals() -> dict[str, list[tuple[tuple[float, ...], float, float, float]]
     found = defaultdict(list)
     for cell in read_cells(DATA / "measurements"):
         if cell["speedup_end_to_end"] is None or cell["tokens_per_step"] is None or cell["flags"]:
+            continue
+        if "compilation_config" in cell["key"]:  # a short list of capture sizes, which nothing prices
             continue
         deployment, speculation = measured_deployment(engines[cell["engine_id"]], shapes)
         if speculation is None:
@@ -54,12 +56,12 @@ def residuals() -> dict[str, list[tuple[tuple[float, ...], float, float, float]]
             )
         )
         both = compare(
-            without=Arm(b, cost.prefill_ms, cost.base_step_ms),
-            speculative=Arm(b, cost.speculative_prefill_ms, cost.step_ms),
+            without=cost.without,
+            speculative=cost.speculative,
             gain=Estimate(np.array([cell["tokens_per_step"] - 1.0]), np.array([0.02])),
             output_tokens=Estimate(outputs, np.zeros(1)),
-            log_sd_step=cost.log_sd_step,
-            log_sd_ratio=cost.log_sd_ratio,
+            log_sd_end_to_end=cost.log_sd_end_to_end,
+            log_sd_tpot=cost.log_sd_tpot,
         ).end_to_end
         noise = max(cell["output_tokens_per_s_cv"] or 0.0, 0.01) / np.sqrt(max(cell["repeats"] or 1, 1))
         axes = tuple(float(np.log(cell[axis])) for axis in AXES)

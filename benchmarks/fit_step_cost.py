@@ -129,7 +129,7 @@ def score(cells, rows, predicted, truth):
     enable, pays = value >= THRESHOLD, true >= THRESHOLD
     right = [np.mean(enable[pays == side] == side) for side in (True, False) if (pays == side).any()]
     regret = 1 - np.where(enable, true, 1.0) / np.maximum(true, 1.0)
-    known = np.isfinite(value)
+    known = np.isfinite(value) & (value > 0)  # a rule predicts no speedup
     return {
         "cells": int(rows.sum()), "mape": float(size[known].mean()) if known.any() else None,
         "p90": float(np.quantile(size[known], 0.9)) if known.any() else None,
@@ -195,7 +195,7 @@ def show(table):
 def main():
     """Fit, evaluate, print, and write where asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="write models/priors/step_cost.yaml")
+    parser.add_argument("--write", action="store_true", help="write models/priors/step_cost.yaml and the table")
     given = parser.parse_args()
     cells = Cells()
     best = fit(cells, np.ones(len(cells.rows), dtype=bool))
@@ -206,14 +206,15 @@ def main():
     table, predictions = evaluate(cells)
     show(table)
     if given.write:
-        from step_cost_document import document
+        from step_cost_document import card, document
 
         digest = hashlib.sha256(CELLS.read_bytes()).hexdigest()
-        path = Path(__file__).resolve().parents[1] / "models" / "priors" / "step_cost.yaml"
+        models = Path(__file__).resolve().parents[1] / "models"
         note = "# Written by benchmarks/fit_step_cost.py: change it there.\n"
-        text = yaml.safe_dump(document(cells, constants, covariance, table, predictions, digest), sort_keys=False,
-                              width=120)  # fmt: skip
-        path.write_text(note + text, encoding="utf-8")
+        entries = document(cells, constants, covariance, predictions, digest)
+        text = yaml.safe_dump(entries, sort_keys=False, width=120)
+        (models / "priors" / "step_cost.yaml").write_text(note + text, encoding="utf-8")
+        (models / "artifacts" / "step_cost.md").write_text(card(cells, table, digest), encoding="utf-8")
     print(json.dumps({"constants": {n: round(v, 5) for n, v in constants.items()}, "held_out": table}))
 
 

@@ -6,11 +6,13 @@ none are). Passes are common to all slots, so that a slot is in prefill in a sha
 number j of prefills in a pass is binomial, B(b, q), where requests are out of step with one another. With T(j) the time
 of a pass that carries j prefills,
 
-    E2E  = r + (c + S + w) · E[T(j)]           r: the host's work for one request
-    TTFT = r + w · E[T(j)] + c · E[j T(j)] / E[j]
-    TPOT = (E2E - TTFT) / (n - 1)
+    own   = E[j T(j)] / E[j]               a pass that prefills this request
+    other = E[(b - j) T(j)] / E[b - j]     a pass that does not: it decodes, or waits
+    TTFT  = r + w · other + c · own        r: the host's work for one request
+    E2E   = TTFT + S · other = r + (c + S + w) · E[T(j)]
+    TPOT  = S · other / (n - 1)
 
-Where a prefill only adds its own time, T(j) = T(0) + j · t_prefill and w = r = 0, the first line is design.md's
+Where a prefill only adds its own time, T(j) = T(0) + j · t_prefill and w = r = 0, the last line but one is design.md's
 E2E = b · t_prefill + steps · T_step, since E[j] = b q; with a single slot it is t_prefill + S · T(0) exactly. What the
 closed form adds is the cost of a *mixed* pass: prefills raise every pass that carries one to a floor, and fewer passes
 (speculation) carry fewer floors.
@@ -64,7 +66,6 @@ class Latencies:
     end_to_end_ms: Floats
     first_token_ms: Floats
     tpot_ms: Floats  # per output token after the first, the prefills of the others included
-    pass_ms: Floats  # mean over all passes
 
 
 def closed_loop(costs: PassCosts, *, tokens_per_step: Floats, output_tokens: Floats) -> Latencies:
@@ -77,12 +78,18 @@ def closed_loop(costs: PassCosts, *, tokens_per_step: Floats, output_tokens: Flo
     cycle = chunks + steps + waits
     at, weight = _prefills(b, chunks / cycle)
     pass_ms = _interpolated(costs.pass_ms, at)
-    mean = (weight * pass_ms).sum(axis=1)
-    carrying = np.maximum((weight * at).sum(axis=1), 1e-300)
-    own = (weight * at * pass_ms).sum(axis=1) / carrying
-    first = costs.request_ms + waits * mean + chunks * own
-    end_to_end = costs.request_ms + cycle * mean
-    return Latencies(end_to_end, first, np.maximum(end_to_end - first, 0.0) / left, mean)
+    own = _mean(pass_ms, weight * at, costs.pass_ms[:, 1])
+    other = _mean(pass_ms, weight * np.maximum(b[:, None] - at, 0.0), costs.pass_ms[:, 0])
+    first = costs.request_ms + waits * other + chunks * own
+    return Latencies(first + steps * other, first, steps * other / left)
+
+
+def _mean(values: Floats, weight: Floats, otherwise: Floats) -> Floats:
+    """Weighted mean of each row, `otherwise` where nothing weighs anything."""
+    whole = weight.sum(axis=1)
+    some = whole > 1e-12
+    mean: Floats = np.where(some, (values * weight).sum(axis=1) / np.where(some, whole, 1.0), otherwise)
+    return mean
 
 
 def _prefills(slots: Floats, share: Floats) -> tuple[Floats, Floats]:

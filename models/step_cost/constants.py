@@ -1,7 +1,7 @@
-"""The fitted constants of the step cost: their values, their joint spread, and where each came from.
+"""The fitted constants of the step cost: their values, what they leave open, and where each came from.
 
-They ship as models/priors/step_cost.yaml, written by benchmarks/fit_design_table.py; a fit to fresh measurements writes
-the same shape. The file is refused where a constant is missing.
+They ship as models/priors/step_cost.yaml, written by benchmarks/fit_step_cost.py from data/measurements. The file is
+refused where a constant is missing.
 """
 
 from __future__ import annotations
@@ -17,39 +17,44 @@ from models.estimate import Floats
 from models.step_cost.coverage import GAPS
 from profiler.errors import ArtefactError
 
-# What each constant is; "_ms" are overheads, "e_" efficiencies (attained / peak).
+# What each constant is; "_ms" are overheads, "e_" efficiencies (attained / peak), "joining_" counts of passes.
 CONSTANTS: dict[str, str] = {
-    "o_layer_ms": "per layer of every pass",
+    "o_layer_ms": "per layer of every pass, on the GPU beside its roofline",
     "e_bw": "weight traffic / memory bandwidth",
     "e_kv": "KV traffic / memory bandwidth",
-    "e_f": "FLOPs of a decode pass / peak",
-    "e_p": "FLOPs of a prefill / peak",
+    "e_f": "FLOPs of decode tokens / peak",
+    "e_p": "FLOPs of prefill tokens / peak",
+    "o_piece_ms": "host, per layer of a pass with a prefill or with decodes of unequal length: piecewise graphs",
+    "o_ungraphed_ms": "host, per layer of a pass of more tokens than the largest captured graph has",
+    "o_seq_ms": "host, per sequence of a pass that is not one graph",
+    "o_seq_graph_ms": "per sequence of a pass that is one graph",
     "o_verify_ms": "per step: rejection sampling and draft bookkeeping of asynchronously scheduled methods",
     "o_head_ms": "per pass of a drafter head, beside its roofline",
-    "o_draft_host_ms": "per pass of a draft model: what the host needs to launch it, a floor",
+    "o_head_host_ms": "host, per pass of a drafter head beside a prefill or beyond the graphs, a floor",
+    "o_head_bare_ms": "host, first pass of a drafter head beyond the graphs, a floor",
+    "o_draft_host_ms": "host, per pass of a draft model: what it takes to launch, a floor",
     "o_sync_ms": "per step of methods that vLLM schedules synchronously, verification included",
-    "o_propose_ms": "per step and sequence: the host's search for a match (n-gram, suffix)",
+    "o_propose_ms": "per step and sequence of methods that vLLM schedules synchronously",
+    "o_request_ms": "host, once a request",
+    "joining_async": "passes that go by before an asynchronous scheduler takes a request in",
+    "joining_sync": "passes that go by before a synchronous scheduler takes a request in",
     "o_reduce_ms": "per all-reduce, a small message",
-    "e_link": "all-reduce traffic of a decode step / interconnect",
-    "e_link_large": "all-reduce traffic of a prefill / interconnect",
-    "o_eager_ms": "per layer without CUDA graphs: what the host needs to launch it, a floor",
+    "e_link": "all-reduce traffic of decode tokens / interconnect",
+    "e_link_large": "all-reduce traffic of prefill tokens / interconnect",
+    "o_eager_ms": "host, per layer where CUDA graphs are off",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class StepCostConstants:
-    """Values in the order of CONSTANTS, and the covariance of their natural logarithms."""
+    """Values by name, and the spread of a log speedup that they leave open."""
 
-    value: Floats  # (P,)
-    covariance: Floats  # (P, P)
-    gap_variance: Floats  # (gaps, P): variance that each gap of coverage adds to a constant
-    residual: dict[str, float]  # method -> log sd of what the formula leaves over
-    gap_residual: Floats  # (gaps,): log sd that a gap adds to the step ratio beside the constants
+    value: dict[str, float]
+    log_sd: dict[str, float]
+    band_starts: Floats  # (bands,): lowest concurrency of each band of `residual`
+    residual: dict[str, Floats]  # method -> (2, bands): log sd of held-out end-to-end and TPOT speedups
+    gap_log_sd: Floats  # (gaps,): what each gap of coverage adds, in the order of GAPS
     idle_tier_factor: float  # a schedule's k = 0 tier against no speculation at all
-
-    def named(self) -> dict[str, Any]:
-        """The values by name."""
-        return dict(zip(CONSTANTS, self.value.tolist(), strict=True))
 
 
 @cache
@@ -67,19 +72,15 @@ def read_constants() -> StepCostConstants:
 
 def constants_from(document: dict[str, Any]) -> StepCostConstants:
     """Constants from the file's mapping; KeyError names what is missing."""
-    names = list(CONSTANTS)
-    entries = [document["constants"][name] for name in names]
-    covariance = np.diag([float(entry["log_sd"]) ** 2 for entry in entries])
-    for first, row in document["log_correlation"].items():
-        for second, correlation in row.items():
-            i, j = names.index(first), names.index(second)
-            covariance[i, j] = covariance[j, i] = correlation * np.sqrt(covariance[i, i] * covariance[j, j])
-    gaps = [document["gaps"][gap] for gap in GAPS]
+    entries = {name: document["constants"][name] for name in CONSTANTS}
     return StepCostConstants(
-        value=np.array([float(entry["value"]) for entry in entries]),
-        covariance=covariance,
-        gap_variance=np.array([[float(gap["log_sd"].get(name, 0.0)) ** 2 for name in names] for gap in gaps]),
-        residual={name: float(value) for name, value in document["residual_log_sd"].items()},
-        gap_residual=np.array([float(gap.get("residual_log_sd", 0.0)) for gap in gaps]),
+        value={name: float(entry["value"]) for name, entry in entries.items()},
+        log_sd={name: float(entry["log_sd"]) for name, entry in entries.items()},
+        band_starts=np.array([float(band[0]) for band in document["residual_bands"]]),
+        residual={
+            method: np.array([sds["end_to_end"], sds["tpot"]], dtype=np.float64)
+            for method, sds in document["residual_log_sd"].items()
+        },
+        gap_log_sd=np.array([float(document["gaps"][gap]["log_sd"]) for gap in GAPS]),
         idle_tier_factor=float(document["idle_tier_factor"]["value"]),
     )

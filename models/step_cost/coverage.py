@@ -1,8 +1,8 @@
 """What of a deployment has never been measured, so that its prediction must be wider and cannot be decisive?
 
-The measurements behind the constants are those of design.md's table: dense 16-bit Llama shapes of 8B and 32B on one
-H200 under vLLM 0.26.0, CUDA graphs on, with EAGLE-3, a draft model, n-gram and no speculation. Everything else is an
-extrapolation of the physics and says so.
+The measurements behind the constants are data/measurements: dense 16-bit models of 4B, 8B and 32B on one H200 under
+vLLM 0.26.0, CUDA graphs on, EAGLE-3 (k 3 and 5), a 1B draft model and n-gram on the 8B, and no speculation, at 1 to 256
+sequences and prompts of 128 to 16k tokens. Everything else is an extrapolation of the physics and says so.
 """
 
 from __future__ import annotations

@@ -56,7 +56,8 @@ class StepCostInputs:
     prefill_tokens: Floats
     prefill_chunks: Floats  # passes that one prompt's prefill takes, by max_num_batched_tokens
     prefill_weight_bytes: Floats  # of a pass that also carries one chunk: more tokens touch more experts
-    graph_tokens: Floats  # tokens of the largest captured CUDA graph
+    base_graph_tokens: Floats  # tokens of the largest captured CUDA graph
+    step_graph_tokens: Floats
     base_reduce_bytes: Floats  # over the interconnect, all all-reduces of a pass together; 0 without tensor parallelism
     step_reduce_bytes: Floats
     prefill_reduce_bytes: Floats
@@ -157,7 +158,8 @@ def step_cost_inputs(
         prefill_tokens=prompt,
         prefill_chunks=chunks,
         prefill_weight_bytes=target.decode_weight_bytes(tokens + prompt / chunks) / ranks,
-        graph_tokens=full(_graph_tokens(deployment)),
+        base_graph_tokens=full(_graph_tokens(deployment, 0)),
+        step_graph_tokens=full(_graph_tokens(deployment, k_given)),
         base_reduce_bytes=b * per_reduced_token,
         step_reduce_bytes=tokens * per_reduced_token,
         prefill_reduce_bytes=prompt * per_reduced_token,
@@ -168,9 +170,10 @@ def step_cost_inputs(
     )
 
 
-def _graph_tokens(deployment: Deployment) -> float:
-    """The largest captured size: twice max_num_seqs, at most 512 (vLLM 0.26's default, as its logs show it)."""
-    return float(min(2 * (deployment.max_num_seqs or LARGEST_GRAPH_TOKENS), LARGEST_GRAPH_TOKENS))
+def _graph_tokens(deployment: Deployment, num_speculative_tokens: int) -> float:
+    """The largest captured size: two decodes of every sequence, at most 512 (vLLM's default)."""
+    sequences = deployment.max_num_seqs or LARGEST_GRAPH_TOKENS
+    return float(min(2 * sequences * (1 + num_speculative_tokens), LARGEST_GRAPH_TOKENS))
 
 
 def _kv_split(architecture: Architecture, ranks: int) -> int:

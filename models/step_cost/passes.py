@@ -52,12 +52,12 @@ def price_passes(
     each = np.where(drafting, 1.0 + i.draft_share * i.num_speculative_tokens, 1.0)
     chunk_tokens = i.prefill_tokens / i.prefill_chunks
     tokens = b * share * each[:, None] + prefills * chunk_tokens[:, None]
-    ungraphed = tokens > i.graph_tokens[:, None]
-    decode_weights, flops, reduced = (
-        (i.step_weight_bytes, i.step_flops, i.step_reduce_bytes)
+    decode_weights, flops, reduced, graph_tokens = (
+        (i.step_weight_bytes, i.step_flops, i.step_reduce_bytes, i.step_graph_tokens)
         if speculative
-        else (i.base_weight_bytes, i.base_flops, i.base_reduce_bytes)
+        else (i.base_weight_bytes, i.base_flops, i.base_reduce_bytes, i.base_graph_tokens)
     )
+    ungraphed = tokens > graph_tokens[:, None]
     weights = np.where(mixed, np.maximum(i.prefill_weight_bytes, decode_weights)[:, None], decode_weights[:, None])
     gpu = _gpu_ms(
         c, layers=i.layers, bandwidth=i.bandwidth_bytes_per_s, peak=i.peak_flops_per_s, weights=weights,
@@ -70,9 +70,10 @@ def price_passes(
     per_layer = np.where(ungraphed, c["o_ungraphed_ms"], c["o_piece_ms"])
     launched = _slower(gpu, layers * np.where(i.eager[:, None], c["o_eager_ms"], per_layer) + b * c["o_seq_ms"])
     graph = gpu + b * c["o_seq_graph_ms"]
-    if speculative:
+    copying = np.isin(i.method, COPYING) if speculative else np.zeros(len(i), dtype=np.bool_)
+    if copying.any():
         # One graph holds equally long decodes: either every sequence drafted, or the pass is piecewise.
-        alike = np.where(np.isin(i.method, COPYING), i.draft_share ** np.minimum(i.concurrency, 64.0), 1.0)[:, None]
+        alike = np.where(copying, i.draft_share ** np.minimum(i.concurrency, 64.0), 1.0)[:, None]
         graph = alike * graph + (1.0 - alike) * launched
     passes: Floats = np.where(mixed | ungraphed | i.eager[:, None], launched, graph)
     if not speculative:

@@ -48,13 +48,14 @@ def test_settings_of_the_deployment_are_kept():
 
 
 def test_a_schedule_where_k_should_fall_with_the_batch():
-    """For larger batches a smaller k is faster: told in vLLM's form, and only to a version that knows it."""
+    """Where k + 1 tokens a sequence outgrow the captured graphs, a smaller k is faster: told in vLLM's form, and only
+    to a version that knows it. Beyond, where no k keeps within the graphs, the larger one may win again."""
     parts = {"speculation": EAGLE3_K3, "evidence": counts(2.5), "traffic": {"concurrency": 1}}
     answer = ask(**parts)
     schedule = answer.configuration.schedule
     assert schedule[0][0] == 1
     assert [first for first, _, _ in schedule[1:]] == [last + 1 for _, last, _ in schedule[:-1]]
-    assert [k for _, _, k in schedule] == sorted((k for _, _, k in schedule), reverse=True)
+    assert schedule[1][2] < schedule[0][2]
     config = answer.configuration.speculative_config
     assert config["num_speculative_tokens_per_batch_size"] == [list(tier) for tier in schedule]
     assert ask(**parts, engine_version="0.20.0").configuration.schedule is None

@@ -62,7 +62,8 @@ def _plain_chat(record: Mapping[str, Any], remarks: Remarks) -> Prompt | None:
         turns.append(Message(role, text))
     if not turns or turns[-1].role != "user" or turns[0].role == "assistant":
         return None
-    if len(turns[-1].text) < 40 or turns[-1].text.isspace():  # blank, or a mark that stands for a redacted text
+    last = turns[-1].text
+    if len(last) < 40 or " " not in last or last.isspace():  # blank, or what stands for a redacted text
         return None
     max_tokens, temperature = record.get("max_tokens"), record.get("temperature")
     if max_tokens is not None and not (type(max_tokens) is int and 1 <= max_tokens <= MAX_TOKENS):

@@ -116,6 +116,9 @@ def test_what_stands_for_no_text_is_no_prompt(tmp_path: Path) -> None:
     ]
     sample = read(tmp_path, "a.jsonl", "".join(json.dumps({"prompt": row}) + "\n" for row in rows))
     assert [p.text for p in sample.prompts] == ["Redact this: a"]
+    chats = [{"messages": [{"role": "user", "content": text}]} for text in ("9f" * 32, SQL)]
+    chat = read(tmp_path, "b.jsonl", "".join(json.dumps(row) + "\n" for row in chats))
+    assert [p.text for p in chat.prompts] == [SQL]
     assert sample.skipped == {
         "redacted: the text was replaced when it was logged": 3,
         "no prompt: a word that stands for a missing value": 2,

@@ -24,6 +24,7 @@ from advisor.outlook import look_around
 from advisor.predictions import Case, layer_overhead_ms, model_version
 from advisor.preflight import (
     inspect_candidate,
+    inspect_configs,
     inspect_engine,
     inspect_sample,
     inspect_sampling,
@@ -131,6 +132,7 @@ def advise(
             *inspect_sample(prompts.prompts),
             *inspect_sampling(prompts.prompts),
             *inspect_target(deployment, concurrency=load.concurrency, layer_overhead_ms=layer_overhead_ms()),
+            *inspect_configs(deployment, chosen.draft),
             *inspect_engine(deployment),
             *(() if measured else not_measured_here(int(predictions.gaps[best.row]))),
             *schedule_warnings,

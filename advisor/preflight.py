@@ -14,6 +14,7 @@ from advisor.candidates import SPOKEN, Candidate
 from advisor.capacity import Capacity
 from advisor.recommendation import Warned
 from models.step_cost import GAPS, gap_names
+from profiler.architecture import Architecture
 from profiler.catalog.models import ModelEntry, find_entry
 from profiler.compatibility import (
     IGNORED_SAMPLING,
@@ -250,6 +251,13 @@ def inspect_target(deployment: Deployment, *, concurrency: int, layer_overhead_m
             f"{overhead_ms:.2f} ms that launching its {target.num_layers} layers takes: it is so cheap that a drafter "
             "can hardly be cheaper, and there is little to gain",
         )
+
+
+def inspect_configs(deployment: Deployment, draft: Architecture | None) -> Iterator[Warned]:
+    """What the configs of target and drafter left open when they were read."""
+    for model in (deployment.target, *([draft] if draft is not None else [])):
+        for note in model.notes:
+            yield Warned(code="config_reservation", text=f"{model.name}: {note}")
 
 
 def inspect_engine(deployment: Deployment) -> Iterator[Warned]:

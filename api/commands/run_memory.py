@@ -53,7 +53,7 @@ def run_memory(options: Mapping[str, Any]) -> int:
         print(json.dumps({"plans": told, "refused": refused}, indent=2, ensure_ascii=False))
         return 0
     _print(plans, refused, _title(spec, length), length)
-    print_notes(odd)
+    print_notes((*odd, *(f"{deployment.target.name}: {note}" for note in deployment.target.notes)))
     return 0
 
 

@@ -160,3 +160,14 @@ def test_why_a_candidate_cannot_run_is_the_first_reason():
     assert answer.reasons[0].factor == "cannot_run"
     assert "it cannot run here: vLLM 0.8.0 has no method eagle3" in answer.reasons[0].text
     assert f"{answer.speedup.end_to_end.value:.2f}x would be expected" in answer.reasons[0].text
+
+
+def test_what_a_config_leaves_open_is_told():
+    """An image tower that cannot be counted takes memory that the plan does not know of."""
+    config = {
+        "model_type": "some_vl", "architectures": ["SomeForConditionalGeneration"], "text_config": LLAMA_8B,
+        "vision_config": {"model_type": "nobody_knows", "hidden_size": 1024},
+    }  # fmt: skip
+    text = text_of(ask(target={"name": "some-vl", "config": config}, speculation=NGRAM_K4), "config_reservation")
+    assert "some-vl: the image tower (nobody_knows) is not counted" in text
+    assert "config_reservation" not in codes(ask(speculation=NGRAM_K4))

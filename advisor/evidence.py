@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from advisor.candidates import Candidate
 from advisor.recommendation import Acceptance, Basis, Warned
@@ -67,14 +68,18 @@ def adopt_profile(request: RecommendationRequest) -> RecommendationRequest:
         probed = {"temperature": point.sent_temperature, "input_tokens": point.input_tokens,
                   "output_tokens": point.output_tokens}  # fmt: skip
         found |= {n: v for n, v in probed.items() if v is not None and getattr(traffic, n) is None}
-        traffic = TrafficSpec.model_validate({**traffic.model_dump(exclude_none=True), **found})
+        try:
+            traffic = TrafficSpec.model_validate({**traffic.model_dump(exclude_none=True), **found})
+        except ValidationError as error:
+            raise _unusable(error, "evidence.profile.points[0]") from None
     return request.model_copy(update={"deployment": deployment, "traffic": traffic})
 
 
 def speculation_of(profile: Profile) -> SpeculationSpec:
     """What was probed, as a request says it. Raises EvidenceError where the profile does not know."""
     probed = profile.speculation
-    if probed.method not in METHODS:
+    method = spoken_method(probed.method)
+    if method not in METHODS:
         raise EvidenceError(
             "The profile does not say how the server speculated",
             expected="its method",
@@ -86,9 +91,26 @@ def speculation_of(profile: Profile) -> SpeculationSpec:
     known = {name: config[name] for name in ("draft_sample_method", "prompt_lookup_max", "prompt_lookup_min")
              if config.get(name) is not None}  # fmt: skip
     draft = ModelSpec(name=probed.draft) if probed.draft is not None else None
-    return SpeculationSpec(
-        method=probed.method, draft=draft, num_speculative_tokens=probed.num_speculative_tokens, **known
-    )
+    fields = {"method": method, "draft": draft, "num_speculative_tokens": probed.num_speculative_tokens, **known}
+    try:
+        return SpeculationSpec.model_validate(fields)
+    except ValidationError as error:
+        raise _unusable(error, "evidence.profile.speculation") from None
+
+
+def _unusable(error: ValidationError, field: str) -> EvidenceError:
+    """A profile that says what no request may say."""
+    first = error.errors()[0]
+    place = ".".join(str(step) for step in first["loc"])
+    return EvidenceError(
+        "The profile cannot be used", expected=str(first["msg"]), got=str(first.get("input"))[:80],
+        field=f"{field}.{place}" if place else field,
+    )  # fmt: skip
+
+
+def spoken_method(name: str | None) -> str | None:
+    """vLLM's names for one model's own prediction layers (deepseek_mtp, ...) are the one method mtp."""
+    return "mtp" if name is not None and name.endswith("_mtp") else name
 
 
 def resolve_evidence(
@@ -146,11 +168,12 @@ def basis_of(evidence: Evidence | None, acceptance: Acceptance, *, measured: boo
 
 def _of_profile(profile: Profile, candidate: Candidate, deployment: Deployment) -> Evidence:
     probed = profile.speculation
-    if probed.method is not None and probed.method != candidate.method:
+    method = spoken_method(probed.method)
+    if method is not None and method != candidate.method:
         raise EvidenceError(
             "The profile is of another method",
             expected=candidate.method,
-            got=probed.method,
+            got=method,
             field="deployment.speculation.method",
         )
     k = probed.num_speculative_tokens or candidate.ks[0]

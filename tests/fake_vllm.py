@@ -10,6 +10,7 @@ import asyncio
 import itertools
 import json
 import os
+import random
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,6 +40,7 @@ class Knobs:
     version: str | None = "0.32.0"
     chat: bool = True  # False: no chat template
     block_size: int = 16
+    jitter_s: float = 0.0  # most that a request waits longer, at random
 
 
 @dataclass
@@ -156,7 +158,7 @@ async def _stream(fake: FakeVllm, reply: web.StreamResponse, body: dict, fault: 
     knobs = fake.knobs
     wanted, prompt_tokens = int(body["max_tokens"]), max(1, len(_text(body).split()))
     histogram = [0] * (knobs.num_speculative_tokens + 1)
-    await asyncio.sleep(3600 if fault == "hang" else knobs.ttft_s)
+    await asyncio.sleep(3600 if fault == "hang" else knobs.ttft_s + random.uniform(0.0, knobs.jitter_s))
 
     async def event(payload: dict) -> None:
         await reply.write(b"data: " + json.dumps(payload).encode() + b"\n\n")

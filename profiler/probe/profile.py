@@ -18,6 +18,8 @@ Objective = Literal["end_to_end", "tpot"]
 Count = Annotated[int, Field(ge=0, le=10**15)]
 Amount = Annotated[float, Field(ge=0.0, le=1e18)]
 Positive = Annotated[float, Field(gt=0.0, le=1e18)]
+Tokens = Annotated[float, Field(ge=1.0, le=2e7)]
+Times = Annotated[float, Field(ge=1e-4, le=1e4)]
 Text = Annotated[str, Field(max_length=4000)]
 
 
@@ -51,12 +53,12 @@ class Counts(Part):
 class Ratio(Part):
     """A measured speedup: its bootstrap interval at `level` (widened for `looks`), and its logarithm's spread."""
 
-    value: Positive
-    low: Positive
-    high: Positive
+    value: Times
+    low: Times
+    high: Times
     level: Annotated[float, Field(gt=0.0, lt=1.0)]
     looks: Annotated[int, Field(ge=1, le=1000)]
-    log_sd: Amount
+    log_sd: Annotated[float, Field(ge=0.0, le=10.0)]
     pairs: Count
 
 
@@ -112,8 +114,8 @@ class Point(Part):
     temperature: float | None = Field(description="As overridden; null: each prompt's own")
     sent_temperature: Annotated[float, Field(ge=0.0, le=2.0)] | None = Field(description="Median over the requests")
     pairs: Count
-    input_tokens: Positive | None
-    output_tokens: Positive | None
+    input_tokens: Tokens | None
+    output_tokens: Tokens | None
     end_to_end: Ratio | None = Field(description="Null where too few prompts were answered by both arms")
     tpot: Ratio | None
     settled: Literal["faster", "not faster"] | None
@@ -130,7 +132,7 @@ class Speculative(Part):
     method: Text | None
     num_speculative_tokens: Annotated[int, Field(ge=1, le=64)] | None
     draft: Text | None
-    config: dict[str, Any] | None
+    config: dict[str, Any] | None = Field(description="vLLM's speculative config, as it was given")
 
 
 class Environment(Part):

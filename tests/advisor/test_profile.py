@@ -1,5 +1,6 @@
 """Advice with a profile rests on what was measured, says so, and refuses what it was not measured of."""
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -180,3 +181,37 @@ def test_probes_cannot_be_planned_for_what_cannot_be_predicted() -> None:
     with pytest.raises(InputError):
         plan_probes(request.model_copy(update={"deployment": unknown}), sample=prompts_from_objects(PROMPTS),
                     asked=8, most=64)  # fmt: skip
+
+
+ODD = (None, -1, 0, 1e-9, 1e12, float("nan"), "x", [], {}, True)
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Places of all that is no container."""
+    if isinstance(value, dict) and value:
+        return [leaf for key, inner in value.items() for leaf in leaves(inner, (*path, key))]
+    if isinstance(value, list) and value:
+        return [leaf for i, inner in enumerate(value) for leaf in leaves(inner, (*path, i))]
+    return [path]
+
+
+def test_no_odd_value_in_a_profile_is_a_crash() -> None:
+    """Each place of a profile with each odd value is an answer or a refusal, never another error."""
+    content = profile(point(8, 1.3))
+    content["speculation"] = {"method": "ngram", "num_speculative_tokens": 3, "draft": None,
+                              "config": {"prompt_lookup_max": 4, "draft_sample_method": "greedy"}}  # fmt: skip
+    used = [leaf for leaf in leaves(content) if leaf[0] in ("speculation", "points", "acceptance", "environment")]
+    for number, leaf in enumerate(used):
+        for odd in (ODD[number % len(ODD)], ODD[(number + 3) % len(ODD)], ODD[(number + 6) % len(ODD)]):
+            changed = copy.deepcopy(content)
+            inner = changed
+            for step in leaf[:-1]:
+                inner = inner[step]
+            inner[leaf[-1]] = odd
+            try:
+                request = RecommendationRequest.model_validate(body(evidence={"profile": changed}, traffic=OPEN))
+                answer = advise(request)
+            except (ValueError, InputError):
+                continue
+            assert np.isfinite(answer.probability), (leaf, odd)
+            assert answer.speedup.end_to_end.low > 0, (leaf, odd)

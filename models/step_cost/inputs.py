@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.estimate import Floats
-from models.step_cost.coverage import coverage_gaps
+from models.step_cost.coverage import MEASURED_CONCURRENCY, MEASURED_CONTEXT, coverage_gaps, gap_bit
 from profiler.architecture import Architecture
 from profiler.deployment import Deployment, Speculation
 from profiler.errors import DeploymentError
@@ -166,7 +166,8 @@ def step_cost_inputs(
         reduces=full(2.0 * target.num_layers if ranks > 1 else 0.0),
         interconnect_bytes_per_s=full(gpu.interconnect_bytes_per_s or np.nan),
         eager=np.full(b.shape, deployment.enforce_eager, dtype=np.bool_),
-        gaps=np.full(b.shape, coverage_gaps(deployment, speculation), dtype=np.int64),
+        gaps=coverage_gaps(deployment, speculation)
+        | np.where((b > MEASURED_CONCURRENCY) | (context > MEASURED_CONTEXT), gap_bit("traffic"), 0),
     )
 
 

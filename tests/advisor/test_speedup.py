@@ -88,7 +88,7 @@ def test_what_is_certain_has_no_spread():
 
 
 @given(
-    tau=st.floats(1.0, 8.0), more=st.floats(1.0, 2.0), running=st.floats(1, 256), prefill=st.floats(0, 1000),
+    tau=st.floats(1.0, 8.0), more=st.floats(1.0, 2.0), running=st.integers(1, 256), prefill=st.floats(0, 1000),
     step=st.floats(1, 50), n=st.floats(1, 4000),
 )  # fmt: skip
 def test_more_acceptance_never_lowers_the_speedup(tau, more, running, prefill, step, n):

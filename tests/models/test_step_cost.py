@@ -226,6 +226,14 @@ def test_what_was_not_measured_is_not_covered_and_wider(change, gap):
     assert other.log_sd_end_to_end[0] > known.log_sd_end_to_end[0]
 
 
+def test_beyond_the_measured_traffic_it_says_so():
+    """More than 256 sequences or 16k tokens of context are priced, not covered, and wider."""
+    cost = MODEL.predict(rows(EAGLE3, [256, 257, 1], [128, 128, 32_000]))
+    assert cost.covered.tolist() == [True, False, False]
+    assert gap_names(int(cost.gaps[1])) == gap_names(int(cost.gaps[2])) == ("traffic",)
+    assert cost.log_sd_end_to_end[1] > cost.log_sd_end_to_end[0]
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_methods_without_a_measurement_say_so(method):
     """EAGLE-3, draft models and n-gram are measured; the rest is priced by physics, not covered and wider."""

@@ -3,7 +3,8 @@
 For each engine, class of prompts and temperature all prompts of the class are asked at once, each to its own end.
 vLLM's counters give drafts and acceptance by position over the cell; the tokens that each decode step adds to each
 request give the same by prompt, without asking one prompt at a time. How much of an answer is copied from its prompt is
-kept, too: it decides what prompt lookup finds.
+kept, too: it decides what prompt lookup finds. Tokens accepted beyond an answer's end are in vLLM's
+counters and not in the prompts' steps.
 
 Rows: acceptance_cells.jsonl, one a cell, and acceptance_prompts.jsonl, one a prompt. A cell is kept whole or not at
 all; a second run with --resume goes on. On a CPU only temperature 0 is valid (vLLM reads unset buffers above it).

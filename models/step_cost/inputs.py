@@ -19,7 +19,9 @@ from profiler.deployment import Deployment, Speculation
 from profiler.errors import DeploymentError
 
 BASELINE = "baseline"
-LARGEST_GRAPH_TOKENS = 512  # default of vLLM 0.26; data/measurements/engines.csv, cudagraph_capture_sizes
+# vLLM 0.26's default; data/measurements/engines.csv, cudagraph_capture_sizes. A small max_num_seqs lowers it; no engine
+# was measured so, and it is priced as if it did not.
+LARGEST_GRAPH_TOKENS = 512
 DEFAULT_BATCHED_TOKENS = 8192  # vLLM's server on a GPU of 70 GiB and more
 
 
@@ -56,8 +58,7 @@ class StepCostInputs:
     prefill_tokens: Floats
     prefill_chunks: Floats  # passes that one prompt's prefill takes, by max_num_batched_tokens
     prefill_weight_bytes: Floats  # of a pass that also carries one chunk: more tokens touch more experts
-    base_graph_tokens: Floats  # tokens of the largest captured CUDA graph
-    step_graph_tokens: Floats
+    graph_tokens: Floats  # tokens of the largest captured CUDA graph
     base_reduce_bytes: Floats  # over the interconnect, all all-reduces of a pass together; 0 without tensor parallelism
     step_reduce_bytes: Floats
     prefill_reduce_bytes: Floats
@@ -158,8 +159,7 @@ def step_cost_inputs(
         prefill_tokens=prompt,
         prefill_chunks=chunks,
         prefill_weight_bytes=target.decode_weight_bytes(tokens + prompt / chunks) / ranks,
-        base_graph_tokens=full(_graph_tokens(deployment, 0)),
-        step_graph_tokens=full(_graph_tokens(deployment, k_given)),
+        graph_tokens=full(LARGEST_GRAPH_TOKENS),
         base_reduce_bytes=b * per_reduced_token,
         step_reduce_bytes=tokens * per_reduced_token,
         prefill_reduce_bytes=prompt * per_reduced_token,
@@ -169,12 +169,6 @@ def step_cost_inputs(
         gaps=coverage_gaps(deployment, speculation)
         | np.where((b > MEASURED_CONCURRENCY) | (context > MEASURED_CONTEXT), gap_bit("traffic"), 0),
     )
-
-
-def _graph_tokens(deployment: Deployment, num_speculative_tokens: int) -> float:
-    """The largest captured size: two decodes of every sequence, at most 512 (vLLM's default)."""
-    sequences = deployment.max_num_seqs or LARGEST_GRAPH_TOKENS
-    return float(min(2 * sequences * (1 + num_speculative_tokens), LARGEST_GRAPH_TOKENS))
 
 
 def _kv_split(architecture: Architecture, ranks: int) -> int:

@@ -52,12 +52,12 @@ def price_passes(
     each = np.where(drafting, 1.0 + i.draft_share * i.num_speculative_tokens, 1.0)
     chunk_tokens = i.prefill_tokens / i.prefill_chunks
     tokens = b * share * each[:, None] + prefills * chunk_tokens[:, None]
-    decode_weights, flops, reduced, graph_tokens = (
-        (i.step_weight_bytes, i.step_flops, i.step_reduce_bytes, i.step_graph_tokens)
+    decode_weights, flops, reduced = (
+        (i.step_weight_bytes, i.step_flops, i.step_reduce_bytes)
         if speculative
-        else (i.base_weight_bytes, i.base_flops, i.base_reduce_bytes, i.base_graph_tokens)
+        else (i.base_weight_bytes, i.base_flops, i.base_reduce_bytes)
     )
-    ungraphed = tokens > graph_tokens[:, None]
+    ungraphed = tokens > i.graph_tokens[:, None]
     weights = np.where(mixed, np.maximum(i.prefill_weight_bytes, decode_weights)[:, None], decode_weights[:, None])
     gpu = _gpu_ms(
         c, layers=i.layers, bandwidth=i.bandwidth_bytes_per_s, peak=i.peak_flops_per_s, weights=weights,

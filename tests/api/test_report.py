@@ -18,12 +18,11 @@ from profiler.prompts.sample import Message, Prompt, PromptSample, Skipped
 EVIL = "evil\x1b[31m\x07\u202e|name`<b>\r.jsonl"
 
 
-@pytest.fixture(scope="module")
-def report() -> Report:
+def report_of(**settings: object) -> Report:
     """The report of an answer at 16 concurrent requests, from a file with a hostile name."""
     request = RecommendationRequest.model_validate(
         {
-            "deployment": {"target": "meta-llama/Llama-3.1-8B-Instruct", "gpu": "H200"},
+            "deployment": {"target": "meta-llama/Llama-3.1-8B-Instruct", "gpu": "H200"} | settings,
             "traffic": {"concurrency": 16, "temperature": 0.0, "input_tokens": 128, "output_tokens": 128},
         }
     )
@@ -37,6 +36,12 @@ def report() -> Report:
         source=EVIL,
     )
     return build_report(advise(request, sample=sample), request, sample)
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    """With the deployment's defaults."""
+    return report_of()
 
 
 class Terminal(io.StringIO):
@@ -86,8 +91,12 @@ def test_control_characters_of_a_file_are_shown_and_not_sent(report, monkeypatch
     assert printable("a\x1bb\nc") == "a\\x1bb\nc"
 
 
-def test_the_chart_marks_traffic_and_crossover(report):
-    """The bar of the traffic is named; the crossover stands between bars that pay and bars that do not."""
+def test_the_chart_marks_traffic_and_crossover():
+    """The bar of the traffic is named; the crossover stands between bars that pay and bars that do not.
+
+    Up to 96 sequences: beyond, speculation pays again, and there is no one crossover to mark.
+    """
+    report = report_of(max_num_seqs=96)
     chart = next(section.body for section in report.sections if isinstance(section.body, Chart))
     assert [bar.concurrency for bar in chart.bars if bar.note] == [16]
     crossed = [index for index in range(len(chart.bars)) if chart.crosses_before(index)]

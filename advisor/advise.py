@@ -23,6 +23,7 @@ from advisor.load import resolve_load
 from advisor.outlook import look_around
 from advisor.predictions import Case, layer_overhead_ms, model_version
 from advisor.preflight import (
+    beyond_measured,
     inspect_candidate,
     inspect_configs,
     inspect_engine,
@@ -135,6 +136,7 @@ def advise(
             *inspect_configs(deployment, chosen.draft),
             *inspect_engine(deployment),
             *(() if measured else not_measured_here(int(predictions.gaps[best.row]))),
+            *beyond_measured(outlook.crossover.ranges),
             *schedule_warnings,
         ],
         basis=basis_of(evidence, acceptance, measured=measured),

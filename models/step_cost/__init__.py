@@ -1,13 +1,14 @@
 """What a decode step costs, without speculation and with it: a roofline with fitted overheads."""
 
 from models.step_cost.closed_loop import Latencies, PassCosts, closed_loop
-from models.step_cost.coverage import GAPS, coverage_gaps, gap_names
+from models.step_cost.coverage import GAPS, MEASURED_CONCURRENCY, coverage_gaps, gap_names
 from models.step_cost.inputs import BASELINE, StepCostInputs, step_cost_inputs
 from models.step_cost.model import StepCostEstimate, StepCostModel
 
 __all__ = [
     "BASELINE",
     "GAPS",
+    "MEASURED_CONCURRENCY",
     "Latencies",
     "PassCosts",
     "StepCostEstimate",

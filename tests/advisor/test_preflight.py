@@ -2,6 +2,7 @@
 
 import pytest
 
+from advisor.preflight import beyond_measured
 from tests.advisor.deployments import DRAFT_K3, EAGLE3, EAGLE3_K3, LLAMA_1B, LLAMA_8B, NGRAM_K4, ask, codes
 
 LLAMA_3B = LLAMA_8B | {
@@ -171,3 +172,10 @@ def test_what_a_config_leaves_open_is_told():
     text = text_of(ask(target={"name": "some-vl", "config": config}, speculation=NGRAM_K4), "config_reservation")
     assert "some-vl: the image tower (nobody_knows) is not counted" in text
     assert "config_reservation" not in codes(ask(speculation=NGRAM_K4))
+
+
+def test_ranges_beyond_every_measurement_are_said():
+    """A range that pays above 256 requests, where nobody measured, is told to be the model's; one below is not."""
+    assert [w.code for w in beyond_measured([(1, 81), (155, 1024)])] == ["extrapolated_concurrency"]
+    assert not list(beyond_measured([(1, 256)]))
+    assert not list(beyond_measured([]))

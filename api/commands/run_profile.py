@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import shlex
 import shutil
 import sys
 import tempfile
@@ -14,27 +12,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from api.body import read_object
 from api.commands.probe_plan import plan_around
+from api.commands.probe_servers import attached_servers, servers_to_start, speculative_config
 from api.report.profile import print_profile
 from api.report.progress import listener
-from profiler.compatibility import default_gpu_memory_utilization
 from profiler.errors import InputError, SpecworthError
-from profiler.probe.environment import argument
 from profiler.probe.profile import Profile
 from profiler.probe.result import build_profile
 from profiler.probe.session import Session
 from profiler.probe.settings import Attached, Launched, ProbeSettings, Question, refuse_sampling_on_cpu
 from profiler.prompts import read_prompts
 from profiler.prompts.sample import PromptSample
-from profiler.serving.interpreter import PER_REQUEST_ARGUMENTS, Engine, ask_engine
+from profiler.serving.interpreter import Engine
 from profiler.serving.interruption import Interrupted, interruptible
-from profiler.serving.launch import ServeCommand, serve_prefix
 
 ASSUMED_CONCURRENCY = 16  # advisor.load: the middle of the range in which verdicts turn
 DISABLED, UNDECIDED = 10, 11
-_MAX_CONFIG_BYTES = 2**16
-_OURS = ("--host", "--port", "--speculative-config", "--speculative_config")
 
 
 def run_profile(options: Mapping[str, Any]) -> int:
@@ -42,16 +35,16 @@ def run_profile(options: Mapping[str, Any]) -> int:
     if options["objective"] not in ("end_to_end", "tpot"):
         raise InputError("--objective: unknown", expected="end_to_end or tpot", got=repr(options["objective"]))
     settings = _settings(options)
-    attached = _attached(options)
-    config = _speculative_config(options["speculative_config"])
+    attached = attached_servers(options)
+    config = speculative_config(options["speculative_config"])
     out: Path = options["out"]
     _check_writable(out)
     sample = _read(options)
-    with interruptible(), contextlib.ExitStack() as stack:
+    with interruptible():
         log_folder = _log_folder(options["log_folder"])
         if attached is not None:
             return _run(options, sample, settings, attached, config, Engine(None, False), log_folder)
-        engine, servers = _launched(options, config, log_folder, stack)
+        engine, servers = servers_to_start(options, config, log_folder)
         if engine.is_cpu:
             refuse_sampling_on_cpu(settings, sample.prompts, where="a CPU build of vLLM")
         return _run(options, sample, settings, servers, config, engine, log_folder)
@@ -198,99 +191,6 @@ def _settings(options: Mapping[str, Any]) -> ProbeSettings:
         stall_timeout_s=options["stall_timeout"],
         seed=options["seed"],
     )
-
-
-def _attached(options: Mapping[str, Any]) -> Attached | None:
-    """Servers that run already; None where we start them. Refuses a mixture of both."""
-    spec, base = options["speculative_url"], options["baseline_url"]
-    if spec is None and base is None:
-        for name in ("model", "api_key_env"):
-            if options[name] is not None:
-                remedy = "name one with --speculative-url"
-                raise InputError(f"--{name.replace('_', '-')} is for servers that run already", remedy=remedy)
-        return None
-    if spec is None:
-        raise InputError("--baseline-url without --speculative-url", expected="both, or --speculative-url alone")
-    for name in ("python", "co_resident", "serve_arguments", "speculative_arguments"):
-        if options[name]:
-            raise InputError(f"--{name.replace('_', '-')} is for servers that are started, not for running ones")
-    variable = options["api_key_env"]
-    key = None if variable is None else os.environ.get(variable)
-    if variable is not None and not key:
-        raise InputError(f"--api-key-env: the environment has no {variable}", remedy=f"export {variable}=...")
-    return Attached(
-        speculative_url=_url(spec), baseline_url=None if base is None else _url(base), model=options["model"],
-        api_key=key,
-    )  # fmt: skip
-
-
-def _url(text: str) -> str:
-    """A server's root: http:// where no scheme is given, without a path that belongs to the API."""
-    text = text.strip() if "://" in text else f"http://{text.strip()}"
-    if not text.startswith(("http://", "https://")):
-        raise InputError("not a server's address", expected="http://HOST:PORT", got=text)
-    return text.rstrip("/").removesuffix("/metrics").removesuffix("/v1").rstrip("/")
-
-
-def _launched(
-    options: Mapping[str, Any], config: dict[str, Any] | None, log_folder: Path, _: contextlib.ExitStack
-) -> tuple[Engine, Launched]:
-    """The two servers to start."""
-    target = options["target"]
-    if target is None or config is None:
-        missing = "--target" if target is None else "--speculative-config"
-        raise InputError(
-            f"{missing} is missing", expected="--target and --speculative-config, or --speculative-url",
-        )  # fmt: skip
-    both, more = (
-        _words(options["serve_arguments"], "--serve-arguments"),
-        _words(options["speculative_arguments"], "--speculative-arguments"),
-    )
-    prefix = serve_prefix(options["python"])
-    if shutil.which(prefix[0]) is None:
-        raise InputError(
-            f"--python: there is no command {prefix[0]}", expected="an interpreter or command that has vLLM",
-            remedy=None if options["python"] else "name one with --python PATH",
-        )  # fmt: skip
-    engine = ask_engine(prefix)
-    if options["co_resident"]:
-        version = engine.version or "0.26.0"
-        given = argument(both, "--gpu-memory-utilization")
-        share = float(given) if given else default_gpu_memory_utilization(version)
-        both = (*both, "--gpu-memory-utilization", f"{share / 2:.3g}")
-    per_request = PER_REQUEST_ARGUMENTS if engine.tells_acceptance_per_request else ()
-    speculation = ("--speculative-config", json.dumps(config))
-    return engine, Launched(
-        baseline=ServeCommand(prefix, target, both),
-        speculative=ServeCommand(prefix, target, (*both, *more, *per_request, *speculation)),
-        log_folder=str(log_folder),
-        co_resident=options["co_resident"],
-        start_timeout_s=options["start_timeout"],
-    )
-
-
-def _words(text: str, option: str) -> tuple[str, ...]:
-    try:
-        words = tuple(shlex.split(text))
-    except ValueError as error:
-        raise InputError(f"{option}: cannot be read", got=str(error).lower()) from None
-    for word in words:
-        if word.partition("=")[0] in _OURS:
-            raise InputError(f"{option}: {word.partition('=')[0]} is set by specworth itself", remedy="leave it out")
-    return words
-
-
-def _speculative_config(text: str | None) -> dict[str, Any] | None:
-    if text is None:
-        return None
-    if text.lstrip().startswith("{"):
-        return read_object(text.encode(errors="surrogateescape"), max_depth=16, what="--speculative-config")
-    path = Path(text).expanduser()
-    if not path.is_file() or path.stat().st_size > _MAX_CONFIG_BYTES:
-        raise InputError(
-            "--speculative-config: cannot be read", expected="a JSON object, or a file that has it", got=text
-        )
-    return read_object(path.read_bytes(), max_depth=16, what=text)
 
 
 def _log_folder(given: Path | None) -> Path:

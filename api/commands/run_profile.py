@@ -40,8 +40,9 @@ def run_profile(options: Mapping[str, Any]) -> int:
     out: Path = options["out"]
     _check_writable(out)
     sample = _read(options)
-    with interruptible():
+    with interruptible(), contextlib.ExitStack() as stack:
         log_folder = _log_folder(options["log_folder"])
+        stack.callback(_remove_if_empty, log_folder)
         if attached is not None:
             return _run(options, sample, settings, attached, config, Engine(None, False), log_folder)
         engine, servers = servers_to_start(options, config, log_folder)
@@ -191,6 +192,12 @@ def _settings(options: Mapping[str, Any]) -> ProbeSettings:
         stall_timeout_s=options["stall_timeout"],
         seed=options["seed"],
     )
+
+
+def _remove_if_empty(folder: Path) -> None:
+    """A folder for logs that nothing was written to says nothing."""
+    with contextlib.suppress(OSError):
+        folder.rmdir()
 
 
 def _log_folder(given: Path | None) -> Path:

@@ -2,8 +2,8 @@
 
     python benchmarks/check_bursts.py       # errors by method; the last line is JSON
 
-design.md's table (Llama-3.1-8B shape, dummy weights, synthetic acceptance, one H200, vLLM 0.26.0, one burst a cell, 64
-to 192 output tokens, believed to 10 %) is no part of the fit. A burst prefills first, as many prompts a pass as
+The design notes' table (Llama-3.1-8B shape, dummy weights, synthetic acceptance, one H200, vLLM 0.26.0, one burst a
+cell, 64 to 192 output tokens, believed to 10 %) is no part of the fit. A burst prefills first, as many prompts a pass as
 max_num_batched_tokens admits, then decodes alone: E2E = prefill passes + S · T(0). Few passes are mixed, so that the
 launch floors, which decide steady traffic, hardly show. Heads draft with the target's output layer, as dummy ones do.
 """
@@ -23,7 +23,7 @@ from profiler.catalog import find_gpu
 from profiler.deployment import Deployment, Speculation
 from profiler.measurements.deployment import read_shapes
 
-# (concurrency, prompt tokens): design.md, "What we measured on one H200".
+# (concurrency, prompt tokens): the design notes, "What we measured on one H200".
 CELLS = [(1, 128), (2, 500), (4, 1000), (8, 500), (16, 128), (16, 1000), (16, 4000), (16, 12000), (32, 500),
          (64, 128), (64, 1000), (128, 128), (128, 1000)]  # fmt: skip
 SPEEDUPS = {

@@ -5,7 +5,7 @@
 
 Fit: robust least squares (scipy, soft_l1) on logarithms of request times, speedups, decode steps and lone prefills of
 data/measurements/cost_cells.csv, each cell with its measured τ and m, so that only the cost is fitted. Priors keep what
-a fold does not tell near design.md's values. Evaluation: everything is predicted, the baseline too, by a fit that saw
+a fold does not tell near the design notes' values. Evaluation: all is predicted, the baseline too, by a fit that saw
 neither the speculative rows nor the baseline rows of the held-out group (leave one method-k out: its rows alone).
 """
 
@@ -23,20 +23,20 @@ from step_cost_cells import BANDS, CELLS, Cells
 
 # Value and log sd before any cell is seen, and why.
 PRIOR = {
-    "o_layer_ms": (0.03, 0.7, "design.md's fit has 0.014 to 0.018 in another formula; wide"),
-    "e_bw": (0.77, 0.1, "design.md's fit"),
-    "e_kv": (0.56, 0.3, "design.md's fit"),
-    "e_f": (0.55, 0.3, "design.md's fit, 0.45 to 0.55"),
-    "e_p": (0.71, 0.15, "design.md's fit"),
+    "o_layer_ms": (0.03, 0.7, "the design notes' fit has 0.014 to 0.018 in another formula; wide"),
+    "e_bw": (0.77, 0.1, "the design notes' fit"),
+    "e_kv": (0.56, 0.3, "the design notes' fit"),
+    "e_f": (0.55, 0.3, "the design notes' fit, 0.45 to 0.55"),
+    "e_p": (0.71, 0.15, "the design notes' fit"),
     "o_piece_ms": (0.3, 0.7, "Llama-3.1-8B's mixed pass takes about 10 ms more than its roofline over 32 layers"),
     "o_ungraphed_ms": (0.8, 0.5, "vllm-project/vllm-omni issue 7960: 22 to 23 ms a token over 28 layers in eager mode"),
     "o_seq_ms": (0.03, 1.0, "wide"),
     "o_seq_graph_ms": (0.01, 1.0, "wide"),
-    "o_verify_ms": (0.3, 1.0, "design.md has 0, its bursts fitted here 0.8; wide"),
-    "o_head_ms": (0.03, 1.0, "o_draft of design.md less the head's roofline"),
+    "o_verify_ms": (0.3, 1.0, "the design notes has 0, its bursts fitted here 0.8; wide"),
+    "o_head_ms": (0.03, 1.0, "o_draft of the design notes less the head's roofline"),
     "o_head_host_ms": (1.0, 1.0, "wide"),
     "o_head_bare_ms": (3.0, 1.0, "wide"),
-    "o_draft_host_ms": (4.6, 0.7, "design.md: a 1B draft step costs 3 to 7 ms"),
+    "o_draft_host_ms": (4.6, 0.7, "the design notes: a 1B draft step costs 3 to 7 ms"),
     "o_sync_ms": (2.0, 1.0, "wide"),
     "o_propose_ms": (0.01, 1.0, "wide"),
     "o_request_ms": (5.0, 0.7, "TTFT at concurrency 1 less a pass"),

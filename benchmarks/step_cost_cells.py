@@ -17,7 +17,7 @@ CELLS = DATA / "measurements" / "cost_cells.csv"
 SUSPECT = {"imbalanced", "short", "disagreeing", "spread", "unsettled", "preempted"}
 BANDS = ((1, 8), (9, 32), (33, 128), (129, 1024))  # concurrency
 
-# What design.md's bursts gave (benchmarks/fit_design_table.py at efd2071), with which these cells were first compared.
+# What the design notes' bursts gave, with which these cells were first compared.
 FORMER = {
     "o_layer_ms": 0.01817, "e_bw": 0.7313, "e_kv": 0.7844, "e_f": 0.5452, "e_p": 0.623, "o_verify_ms": 0.8095,
     "o_head_ms": 0.034, "o_draft_host_ms": 5.121, "o_sync_ms": 2.326, "o_propose_ms": 0.023,
@@ -94,7 +94,7 @@ class Cells:
         return end[self.baseline] / end, tpot[self.baseline] / tpot
 
     def former(self):
-        """End-to-end and TPOT speedups by design.md's formula with the constants fitted to its bursts."""
+        """End-to-end and TPOT speedups by the design notes' formula with the constants fitted to its bursts."""
         i, c = self.inputs, FORMER
 
         def a_pass(weights, kv, flops, layers, peak):

@@ -40,8 +40,8 @@ GAP_SPREADS = {
         {"e_bw": 0.12, "e_kv": 0.3, "e_f": 0.3, "e_p": 0.3, "o_layer_ms": 0.5, **dict.fromkeys(_HOST, 0.4)},
         0.0,
         "bandwidth: ai-dynamo/aiconfigurator uses 0.8 for A100 to GB200 where this fit has 0.86 and its tests 0.92; "
-        "compute: two sds reach from half of what this GPU attains to its peak; host: design.md saw 3 to 7 ms for one "
-        "draft pass on one host",
+        "compute: two sds reach from half of what this GPU attains to its peak; host: the design notes saw 3 to 7 ms "
+        "for one draft pass on one host",
     ),
     "engine": (
         {"o_layer_ms": 0.3, **dict.fromkeys(_HOST, 0.5)},

@@ -47,7 +47,7 @@ class Deployment:
     target: Architecture
     gpu: Gpu
     tensor_parallel_size: int = 1
-    gpu_memory_utilization: float = 0.92  # vLLM's default since 0.2x; design.md's logged case
+    gpu_memory_utilization: float = 0.92  # vLLM's default since 0.2x; the design notes' logged case
     max_model_len: int | None = None
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None

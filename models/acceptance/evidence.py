@@ -19,7 +19,7 @@ from models.acceptance.model import COPYING, AcceptanceModel, expit, length_from
 from models.estimate import Floats
 from profiler.errors import EvidenceError
 
-DRAFTS_PER_REQUEST = 67.0  # an answer of 200 tokens at an AL of 3, as in design.md's measurements
+DRAFTS_PER_REQUEST = 67.0  # an answer of 200 tokens at an AL of 3, as in the design notes' measurements
 # vLLM counts every accepted token, but a request's last step emits only up to its end: decode tokens - accepted tokens
 # falls short of the steps by about (AL - 1) / 2 a request. Seen on an H200 (EAGLE-3, AL 3): 3 % too few steps with
 # answers of 128 tokens, 9 to 12 % with 64; half as many again as there are steps are answers of some ten tokens.

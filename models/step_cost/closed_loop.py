@@ -12,7 +12,7 @@ of a pass that carries j prefills,
     E2E   = TTFT + S · other = r + (c + S + w) · E[T(j)]
     TPOT  = S · other / (n - 1)
 
-Where a prefill only adds its own time, T(j) = T(0) + j · t_prefill and w = r = 0, the last line but one is design.md's
+Where a prefill only adds its own time, T(j) = T(0) + j · t_prefill and w = r = 0, the last line but one is the known
 E2E = b · t_prefill + steps · T_step, since E[j] = b q; with a single slot it is t_prefill + S · T(0) exactly. What the
 closed form adds is the cost of a *mixed* pass: prefills raise every pass that carries one to a floor, and fewer passes
 (speculation) carry fewer floors.

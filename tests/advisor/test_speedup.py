@@ -16,7 +16,7 @@ def of(*values):
 
 
 def arm(*, running, prefill, step):
-    """An arm in which a prefill adds its own time to a pass and nothing else: design.md's composition."""
+    """An arm in which a prefill adds its own time to a pass and nothing else: the design notes' composition."""
     decoding = 1.0 - np.minimum(PREFILL_GRID, running) / running
     lone = step if running > 1 else step * decoding  # a single slot does not decode while it prefills
     return PassCosts(of(running), (lone + PREFILL_GRID * prefill)[None, :], of(1), of(0), of(0))

@@ -1,4 +1,4 @@
-"""The closed loop's closed form: design.md's where floors vanish, a simulation where they do not."""
+"""The closed loop's closed form: the design notes' where floors vanish, a simulation where they do not."""
 
 import numpy as np
 import pytest

@@ -3,8 +3,8 @@
     python benchmarks/check_bursts.py       # errors by method; the last line is JSON
 
 The design notes' table (Llama-3.1-8B shape, dummy weights, synthetic acceptance, one H200, vLLM 0.26.0, one burst a
-cell, 64 to 192 output tokens, believed to 10 %) is no part of the fit. A burst prefills first, as many prompts a pass as
-max_num_batched_tokens admits, then decodes alone: E2E = prefill passes + S · T(0). Few passes are mixed, so that the
+cell, 64 to 192 output tokens, believed to 10 %) is no part of the fit. A burst prefills first, as many prompts a pass
+as max_num_batched_tokens admits, then decodes alone: E2E = prefill passes + S · T(0). Few passes are mixed, so that the
 launch floors, which decide steady traffic, hardly show. Heads draft with the target's output layer, as dummy ones do.
 """
 

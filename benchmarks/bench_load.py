@@ -7,7 +7,7 @@ request in flight: they share every engine step and whatever else the host does,
 changes a small CPU server's step by half. (One after the other they differed by up to 50 % either way on a busy
 machine, and so did two runs of the same client.) `vllm bench serve` sends the prompts once; ours sends the same ones
 over and over, and those of its requests count that lie inside the other's window. One line of JSON: for TTFT, TPOT and
-end-to-end latency (medians over requests, ms) and output tokens per second ours, vLLM's, and ours/vLLM's, with the 95 %
+end-to-end latency (means over requests, ms) and output tokens per second ours, vLLM's, and ours/vLLM's, with the 95 %
 interval that the requests' own scatter leaves. Target: 5 %, or 1 inside the interval.
 
 What differs by construction: vLLM's client stops a request's clock at the last chunk with a choice, ours at the end of
@@ -94,7 +94,7 @@ def side_by_side(options: argparse.Namespace, folder: Path) -> tuple[list[Served
 
 
 def compare(served: list[Served], result: dict[str, Any]) -> dict[str, Any]:
-    """Both clients' medians over vLLM's window; perf_counter and monotonic are one clock on Linux."""
+    """Both clients' means over vLLM's window; perf_counter and monotonic are one clock on Linux."""
     decode_s = [sum(gaps) for gaps in result["itls"]]
     ends = [s + t + d for s, t, d in zip(result["start_times"], result["ttfts"], decode_s, strict=True)]
     begin, end = min(result["start_times"]), max(ends)
@@ -114,7 +114,7 @@ def compare(served: list[Served], result: dict[str, Any]) -> dict[str, Any]:
     told: dict[str, Any] = {"seconds": round(end - begin, 1), "requests": {"ours": len(inside), "vllm": len(tokens)}}
     for name, (ours, theirs) in pairs.items():
         low, high = _interval(ours, theirs)
-        told[name] = _ratio(statistics.median(ours), statistics.median(theirs)) | {"low": low, "high": high}
+        told[name] = _ratio(statistics.fmean(ours), statistics.fmean(theirs)) | {"low": low, "high": high}
     # Of one stream from its first request's start to its last one's end, the client's own pauses included.
     first, last = min(s.started_s for s in inside), max(s.finished_s or 0.0 for s in inside)
     ours_per_s = sum(s.output_tokens or 0 for s in inside) / (last - first)
@@ -123,11 +123,9 @@ def compare(served: list[Served], result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _interval(ours: list[float], theirs: list[float]) -> tuple[float, float]:
-    """95 % interval of the ratio of medians, by resampling requests: how far scatter alone moves it."""
+    """95 % interval of the ratio of means, by resampling requests: how far scatter alone could move it at most."""
     random = np.random.default_rng(0)
-    drawn = [
-        np.median(random.choice(ours, len(ours))) / np.median(random.choice(theirs, len(theirs))) for _ in range(2000)
-    ]
+    drawn = [random.choice(ours, len(ours)).mean() / random.choice(theirs, len(theirs)).mean() for _ in range(2000)]
     low, high = np.quantile(drawn, (0.025, 0.975))
     return round(float(low), 4), round(float(high), 4)
 

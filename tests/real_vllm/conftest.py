@@ -1,23 +1,24 @@
 """Real `vllm serve` on this CPU, shared by the tests: each start takes 25 s of two cores, so there are few.
 
-`baseline_server`, `ngram_server`, `draft_model_server` and `suffix_server` serve one model under the name "smollm" and
-live as long as the session. All of them that any collected test asks for start side by side when the first is asked
-for. Text at temperature 0 is the same from all: float32 leaves no room for ties. Above 0 a CPU build with a drafter
-answers gibberish (vLLM issue 55005), so tests stay at 0.
+`baseline_server`, `ngram_server`, `draft_model_server` and `suffix_server` serve one model under the name "smollm";
+`SharedServers` says how long each lives. Modules are named so that those that share a server follow each other.
+
+Text at temperature 0 is the same from all: float32 leaves no room for ties. Above 0 a CPU build with a drafter answers
+gibberish (vLLM issue 55005), so tests stay at 0.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from profiler.serving.launch import ServeCommand, Server, launched, serve_prefix
 from tests.real_vllm.install import Environment, environment_folder
+from tests.real_vllm.servers import BASELINE, SharedServers
 
 MODEL = "smollm"  # the name under which all servers serve it
 # 300 MB hold two requests of the longest length with the drafter's layers; a server then needs 3 GB in all.
@@ -26,6 +27,7 @@ ARGUMENTS = (
     "--served-model-name", MODEL, "--kv-cache-memory-bytes", "300000000",
 )  # fmt: skip
 PER_REQUEST = ("--enable-per-request-metrics", "--per-request-spec-decode-metrics", "detailed")
+METHODS = (BASELINE, "draft_model", "ngram", "suffix")  # in the order in which they are needed
 K = 3  # draft tokens of every speculative server
 
 
@@ -83,20 +85,20 @@ def serve_arguments() -> tuple[str, ...]:
 
 
 @pytest.fixture(scope="session")
-def _servers(
+def shared_servers(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
     vllm_python: Path,
     smollm: Path,
     drafter: Path,
     serve_environment: dict[str, str],
-) -> Iterator[dict[str, Server]]:
-    asked = {name.removesuffix("_server") for item in request.session.items for name in item.fixturenames}
+) -> Iterator[SharedServers]:
+    """All servers of the session."""
     logs = tmp_path_factory.mktemp("logs")
 
-    def start(method: str) -> tuple[str, Server]:
-        speculation = ()
-        if method != "baseline":
+    def start(method: str) -> AbstractContextManager[Server]:
+        speculation: tuple[str, ...] = ()
+        if method != BASELINE:
             speculation = ("--speculative-config", json.dumps(speculative_config(method, drafter)), *PER_REQUEST)
         command = ServeCommand(
             prefix=serve_prefix(str(vllm_python)),
@@ -104,32 +106,40 @@ def _servers(
             arguments=(*ARGUMENTS, *speculation),
             environment=serve_environment,
         )
-        return method, stack.enter_context(launched(command, log=logs / f"{method}.log", timeout_s=300.0))
+        return launched(command, log=logs / f"{method}.log", timeout_s=300.0)
 
-    with ExitStack() as stack, ThreadPoolExecutor(max_workers=4) as pool:
-        wanted = [method for method in ("baseline", "ngram", "draft_model", "suffix") if method in asked]
-        yield dict(pool.map(start, wanted))
+    asked = {name.removesuffix("_server") for item in request.session.items for name in item.fixturenames}
+    servers = SharedServers(start, [method for method in METHODS if method in asked])
+    yield servers
+    servers.stop_all()
 
 
-@pytest.fixture(scope="session")
-def baseline_server(_servers: dict[str, Server]) -> Server:
+@pytest.fixture(autouse=True)
+def _alone(request: pytest.FixtureRequest) -> None:
+    """A test that asks for no shared server starts its own, and gets the memory for it."""
+    if not any(name.endswith("_server") for name in request.fixturenames):
+        request.getfixturevalue("shared_servers").stop_all()
+
+
+@pytest.fixture(scope="module")
+def baseline_server(shared_servers: SharedServers) -> Server:
     """A server that does not speculate."""
-    return _servers["baseline"]
+    return shared_servers.get(BASELINE)
 
 
-@pytest.fixture(scope="session")
-def ngram_server(_servers: dict[str, Server]) -> Server:
+@pytest.fixture(scope="module")
+def ngram_server(shared_servers: SharedServers) -> Server:
     """A server that drafts by n-gram lookup, and tells per request what was accepted."""
-    return _servers["ngram"]
+    return shared_servers.get("ngram")
 
 
-@pytest.fixture(scope="session")
-def draft_model_server(_servers: dict[str, Server]) -> Server:
+@pytest.fixture(scope="module")
+def draft_model_server(shared_servers: SharedServers) -> Server:
     """A server that drafts with a small model, and tells per request what was accepted."""
-    return _servers["draft_model"]
+    return shared_servers.get("draft_model")
 
 
-@pytest.fixture(scope="session")
-def suffix_server(_servers: dict[str, Server]) -> Server:
+@pytest.fixture(scope="module")
+def suffix_server(shared_servers: SharedServers) -> Server:
     """A server that drafts from a suffix tree, and tells per request what was accepted."""
-    return _servers["suffix"]
+    return shared_servers.get("suffix")

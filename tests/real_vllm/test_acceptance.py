@@ -6,7 +6,7 @@ from profiler.metrics import request_speculation
 from tests.real_vllm.conftest import K
 from tests.real_vllm.load import TEXTS, send
 
-SPECULATIVE = ["ngram_server", "draft_model_server", "suffix_server"]
+SPECULATIVE = ["draft_model_server", "ngram_server", "suffix_server"]
 
 
 @pytest.fixture(scope="module")
@@ -15,11 +15,10 @@ def baseline_wave(baseline_server):
 
 
 @pytest.fixture(scope="module", params=SPECULATIVE)
-def speculative_wave(request):
+def speculative_wave(request, baseline_wave):
     return send(request.getfixturevalue(request.param).url)
 
 
-@pytest.mark.usefixtures("baseline_server", "ngram_server", "draft_model_server", "suffix_server")
 def test_greedy_text_is_the_baselines_word_for_word(baseline_wave, speculative_wave):
     """At temperature 0 in float32 no drafter changes a single character."""
     assert [s.error for s in (*baseline_wave.served, *speculative_wave.served)] == [None] * 2 * len(TEXTS)

@@ -16,7 +16,6 @@ from advisor.capacity import describe_memory, inspect_load, plan_capacity
 from advisor.choice import choose, describe_alternatives
 from advisor.configuration import configure
 from advisor.correction import predict, request_time_factor
-from advisor.crossover import curve_grid
 from advisor.deployment import resolve_deployment
 from advisor.evidence import adopt_profile, basis_of, resolve_evidence
 from advisor.load import resolve_load
@@ -76,11 +75,13 @@ def advise(
     }
     blocked = {candidate: found.blocked for candidate, found in preflights.items() if found.blocked}
     cases = [Case(c, k, conditions, capacity.limit(c), limit) for c in candidates for k in c.ks]
-    grid = curve_grid(limit=limit, asked=load.concurrency)
     predictions = predict(
-        deployment, cases,
-        case=np.repeat(np.arange(len(cases)), len(grid)), concurrency=np.tile(grid, len(cases)), evidence=evidence,
-    )  # fmt: skip
+        deployment,
+        cases,
+        case=np.arange(len(cases)),
+        concurrency=np.full(len(cases), load.concurrency, dtype=np.int64),
+        evidence=evidence,
+    )
     best, others = choose(predictions, concurrency=load.concurrency, objective=policy.objective, blocked=blocked)
     chosen, preflight = best.case.candidate, preflights[best.case.candidate]
 
@@ -112,7 +113,7 @@ def advise(
         crossover_concurrency=outlook.crossover.concurrency,
         crossover_reason=outlook.crossover.reason,
         enable_ranges=list(outlook.crossover.ranges),
-        curve=best.curve(),
+        curve=outlook.curve,
         configuration=configure(
             request.deployment, deployment, chosen if enabled else None, k=best.case.k, schedule=schedule,
             heterogeneous_vocab=preflight.heterogeneous_vocab,

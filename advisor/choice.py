@@ -63,10 +63,11 @@ class Choice:
             basis="measured" if estimate.measured[index] else "predicted",
         )
 
-    def curve(self) -> list[CurvePoint]:
-        """The speedups of this case at every concurrency that was looked at."""
-        both, rows = self.predictions.speedups, np.flatnonzero(self.predictions.case == self.case_index)
-        rows = rows[np.argsort(self.predictions.concurrency[rows])]
+    def curve(self, shown: Sequence[int]) -> list[CurvePoint]:
+        """The speedups of this case at the concurrencies to show, all of which must be among its rows."""
+        both, told = self.predictions.speedups, self.predictions.concurrency
+        rows = np.flatnonzero((self.predictions.case == self.case_index) & np.isin(told, shown))
+        rows = rows[np.argsort(told[rows])]
         return [
             CurvePoint(
                 concurrency=int(self.predictions.concurrency[row]),

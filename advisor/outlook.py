@@ -19,9 +19,10 @@ from advisor.crossover import Crossover, curve_grid, find_crossover, fine_grid
 from advisor.evidence import Evidence
 from advisor.predictions import Case
 from advisor.reasons import all_accepted, tell, what_ifs
-from advisor.recommendation import Reason
+from advisor.recommendation import CurvePoint, Reason
 from advisor.request import PolicySpec
 from advisor.schedule import batch_size_schedule
+from models.step_cost import MEASURED_CONCURRENCY
 from profiler.deployment import Deployment
 
 
@@ -29,6 +30,7 @@ from profiler.deployment import Deployment
 class Outlook:
     """What surrounds the verdict."""
 
+    curve: list[CurvePoint]
     crossover: Crossover
     schedule: list[tuple[int, int, int]] | None  # whether or not the engine has the option
     reasons: list[Reason]
@@ -46,10 +48,12 @@ def look_around(
     """Predict the surroundings of the chosen case; one that is blocked pays nowhere."""
     case = best.case
     limit = min(case.limit, case.limit_without)
-    sizes = np.array([b for b in curve_grid(limit=limit, asked=concurrency) if b <= limit], dtype=np.int64)
-    fine = np.union1d(
-        fine_grid(limit=limit), sizes
-    )  # what the curve shows and what is asked, the ranges must agree with
+    # The curve goes on to what the baseline holds; the ranges must agree with it as far as both arms run.
+    shown = curve_grid(limit=case.limit_without, asked=concurrency)
+    fine = np.union1d(np.union1d(fine_grid(limit=limit), curve_grid(limit=limit, asked=min(concurrency, limit))), shown)
+    runs = fine <= limit
+    # No schedule rests on batch sizes that nobody has measured; the engine carries its last tier on.
+    sizes = np.array([b for b in shown if b <= min(limit, max(MEASURED_CONCURRENCY, concurrency))], dtype=np.int64)
     context = deployment.max_model_len or deployment.target.max_position_embeddings
     changes = list(what_ifs(case, concurrency=concurrency, context=context))
     named = len(case.candidate.ks) == 1
@@ -76,7 +80,8 @@ def look_around(
     present = float(decided(best.predictions.speedups, policy.objective).value[best.row])
     most = float(decided(all_accepted(best.predictions, best.row), policy.objective).value[0])
     return Outlook(
-        crossover=find_crossover(concurrency=fine, pays=pays),
+        curve=Choice(predictions, 0).curve(shown),
+        crossover=find_crossover(concurrency=fine[runs], pays=pays[runs]),
         schedule=batch_size_schedule(
             batch_size=sizes,
             speedup=estimate.value[fine.size : first].reshape(len(ks), sizes.size),

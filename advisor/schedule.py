@@ -34,19 +34,23 @@ def batch_size_schedule(
     batch_size (B,): rising, from 1. speedup (K, B): of each k in `k` (0 may be one) at each batch size. asked: the
     batch size that the verdict is of; its tier has the verdict's k, so that what is served is what was predicted.
     Elsewhere tiers leave the fixed k, and each other, only where the new k wins by `WORTH_SWITCHING`, so that noise
-    makes no tiers.
+    makes no tiers; and a larger batch never gets more draft tokens than a smaller one: where the model says so, beyond
+    the CUDA graphs, its error is at its largest.
     """
-    names, sizes = list(k), batch_size.tolist()
+    names, sizes, tokens = list(k), batch_size.tolist(), np.array(k)
     fixed = present = names.index(fixed_k)
     tiers: list[list[int]] = []
     for column, size in enumerate(sizes):
-        here = speedup[:, column]
+        allowed = (tokens >= fixed_k) if asked is not None and size < asked else np.ones(tokens.size, dtype=np.bool_)
+        if tiers:
+            allowed &= tokens <= tiers[-1][2]
+        here = np.where(allowed, speedup[:, column], -np.inf)
         best = int(np.argmax(here))
         if size == asked:
             present = fixed
         elif tiers and size == sizes[-1]:
             pass  # a tier of the very largest batch alone decides nothing
-        elif here[best] < here[fixed] * WORTH_SWITCHING:
+        elif allowed[fixed] and here[best] < here[fixed] * WORTH_SWITCHING:
             present = fixed
         elif here[best] >= here[present] * WORTH_SWITCHING:
             present = best
@@ -57,7 +61,7 @@ def batch_size_schedule(
         earlier[1] = later[0] - 1  # batch sizes between two columns stay with the earlier tier
     if {tier[2] for tier in tiers} == {fixed_k}:
         return None
-    return [(first, last, tokens) for first, last, tokens in tiers]
+    return [(first, last, k) for first, last, k in tiers]
 
 
 def resolve_schedule(

@@ -42,6 +42,11 @@ _FUNCTION_WORDS = {
     )
 }
 
+_LANGUAGES_OF = {
+    word: tuple(code for code, common in _FUNCTION_WORDS.items() if word in common)
+    for word in frozenset().union(*_FUNCTION_WORDS.values())
+}
+
 
 def language_of(text: str) -> str:
     """ISO 639-1 code of a text's likely language, or "other"."""
@@ -51,8 +56,10 @@ def language_of(text: str) -> str:
         for code, script in _SCRIPTS:
             if len(script.findall(text)) / letters >= _SCRIPT_SHARE:
                 return code
-    words = _WORD.findall(text.lower())
-    hits = {code: sum(word in common for word in words) for code, common in _FUNCTION_WORDS.items()}
+    hits = dict.fromkeys(_FUNCTION_WORDS, 0)
+    for word in _WORD.findall(text.lower()):
+        for code in _LANGUAGES_OF.get(word, ()):
+            hits[code] += 1
     best = max(hits, key=hits.__getitem__)
     return best if hits[best] else "other"
 

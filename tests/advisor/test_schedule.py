@@ -3,7 +3,9 @@
 import numpy as np
 
 from advisor import RecommendationRequest, advise
-from advisor.schedule import batch_size_schedule
+from advisor.candidates import find_candidates
+from advisor.deployment import resolve_deployment
+from advisor.schedule import batch_size_schedule, resolve_schedule
 
 SIZES = np.array([1, 8, 32, 64, 128])
 
@@ -41,8 +43,17 @@ def test_what_is_served_at_the_asked_batch_size_is_what_was_predicted():
     assert tiers == [(1, 31, 3), (32, 128, 1)]
 
 
+def test_a_larger_batch_never_gets_more_draft_tokens():
+    """Where the model turns up again at large batches, the schedule stays with the fewest; the asked one is fixed."""
+    speedup = np.array([[1.3, 1.3, 1.2, 1.1, 1.3], [1.6, 1.5, 1.3, 1.0, 1.8], [0.87] * 5])
+    tiers = batch_size_schedule(batch_size=SIZES, speedup=speedup, k=[1, 3, 0], fixed_k=3)
+    assert tiers == [(1, 63, 3), (64, 128, 1)]
+    late = batch_size_schedule(batch_size=SIZES, speedup=speedup, k=[1, 3, 0], fixed_k=3, asked=128)
+    assert late is None
+
+
 def test_an_engine_that_drafts_the_largest_k_gets_none_above_the_verdicts():
-    """A 70B target at 64 requests: one draft token is predicted there, and no tier drafts more."""
+    """On the second model runner no tier drafts more than the verdict's k; tiers then alike are one."""
     request = RecommendationRequest.model_validate(
         {
             "prompts": ["Why is the sky blue?"],
@@ -53,12 +64,15 @@ def test_an_engine_that_drafts_the_largest_k_gets_none_above_the_verdicts():
             "traffic": {"concurrency": 64, "temperature": 1.0, "input_tokens": 16, "output_tokens": 200},
         }
     )  # fmt: skip
+    deployment = resolve_deployment(request.deployment)
+    candidate = find_candidates(deployment, request.deployment.speculation)[0]
+    schedule, warnings = resolve_schedule([(1, 31, 5), (32, 63, 2), (64, 128, 1)], deployment, candidate, fixed_k=2)
+    assert schedule == [(1, 63, 2), (64, 128, 1)]
+    assert [warning.code for warning in warnings] == ["schedule_drafts_largest_k"]
+    assert resolve_schedule([(1, 31, 5), (32, 128, 2)], deployment, candidate, fixed_k=2) == (None, ())
+
     answer = advise(request)
-    k = answer.candidate.num_speculative_tokens
-    assert answer.verdict == "enable"
-    assert answer.configuration.speculative_config is not None
-    assert answer.configuration.speculative_config["num_speculative_tokens"] == k
-    schedule = answer.configuration.schedule or []
-    assert [tokens for first, last, tokens in schedule if first <= 64 <= last] == [k]
-    assert max(tokens for _, _, tokens in schedule) == k
-    assert "schedule_drafts_largest_k" in {warning.code for warning in answer.warnings}
+    config, k = answer.configuration.speculative_config, answer.candidate.num_speculative_tokens
+    assert config is not None
+    assert config["num_speculative_tokens"] == k
+    assert all(tokens <= k for _, _, tokens in answer.configuration.schedule or [])

@@ -16,6 +16,8 @@ Verdict = Literal["enable", "disable"]
 Basis = Literal["predicted", "measured", "mixed"]
 CrossoverReason = Literal["found", "none", "beyond_capacity"]
 
+INTERVAL_LEVEL = 0.9  # of every interval that is shown
+
 
 class Told(BaseModel):
     """A frozen part of the answer."""
@@ -36,7 +38,9 @@ class Speedup(Told):
 
     end_to_end: Interval = Field(description="Ratio of output tokens per second")
     tpot: Interval = Field(description="Ratio of the time per output token")
-    level: float = Field(default=0.9, description="Probability with which each interval holds the true value")
+    level: float = Field(
+        default=INTERVAL_LEVEL, description="Probability with which each interval holds the true value"
+    )
 
 
 class Acceptance(Told):

@@ -13,14 +13,15 @@ each as far as it moves the ratio.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
+from advisor.recommendation import INTERVAL_LEVEL
 from models.estimate import Estimate, Floats
 from models.step_cost import PassCosts, closed_loop
 
-LEVEL = 0.9
-Z_LEVEL = 1.6448536269514722  # standard normal quantile of 0.95: both tails together leave out 10 %
+Z_LEVEL = NormalDist().inv_cdf((1.0 + INTERVAL_LEVEL) / 2.0)  # both tails together leave out the rest
 _STEP = 0.01  # of the numerical derivatives, in logarithms
 
 
@@ -90,7 +91,7 @@ def _log_ratios(
 
 
 def bounds(estimate: Estimate) -> tuple[Floats, Floats]:
-    """The interval that holds the true value with probability `LEVEL`."""
+    """The interval that holds the true value with probability `INTERVAL_LEVEL`."""
     half = np.exp(Z_LEVEL * estimate.log_sd)
     return estimate.value / half, estimate.value * half
 

@@ -81,17 +81,8 @@ class EndpointError(InputError):
 class LaunchError(SpecworthError):
     """A server that we started did not become ready, or died; `code` names the cause (profiler.serving.failures)."""
 
-    def __init__(
-        self,
-        what: str,
-        *,
-        expected: str | None = None,
-        got: str | None = None,
-        remedy: str | None = None,
-        field: str | None = None,
-        code: str = "launch",
-    ) -> None:
-        super().__init__(what, expected=expected, got=got, remedy=remedy, field=field)
+    def __init__(self, what: str, *, code: str = "launch", **parts: str | None) -> None:
+        super().__init__(what, **parts)
         self.code = code
 
 

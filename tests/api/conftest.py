@@ -19,21 +19,7 @@ import uvicorn
 from api.app import create_app
 from api.main import run as run_command
 from api.settings import Settings
-
-LLAMA_CONFIG: dict[str, Any] = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "intermediate_size": 14336,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "vocab_size": 128256,
-    "max_position_embeddings": 131072,
-    "tie_word_embeddings": False,
-    "torch_dtype": "bfloat16",
-}
+from tests.advisor.deployments import LLAMA_8B as LLAMA_CONFIG
 
 
 @contextlib.contextmanager

@@ -159,6 +159,7 @@ class Fit:
             self.weight * (self.log_gain(x) - self.observed) / ROW_SD, p(x, "group") / GROUP_SD,
             p(x, "task") / CLASS_SD, (p(x, "slope") - p(x, "mean_slope")) / SLOPE_SD, p(x, "level") / LEVEL_SD,
             p(x, "mean_slope") / 1.0, (p(x, "power") - 1.5) / 0.5, p(x, "decay") / 0.5, p(x, "size") / 0.5,
+            (p(x, "relief") - 0.5) / 0.3,
             [p(x, "task").sum() / 0.01],
         ])  # fmt: skip
 
@@ -245,6 +246,31 @@ def ngram_entries(records: list[dict[str, str]]) -> tuple[dict, dict]:
         {"alpha": alpha, "share": share, "overlap": overlap},
         {"tokens_log_sd": spread, "length_log_sd": half, "unmeasured": [n for n in CLASSES if n not in means]},
     )
+
+
+def gaussian(fit: Fit, x: np.ndarray) -> dict:
+    """The fit as a Gaussian over what training takes from it: means and covariance, levels of EAGLE and Medusa derived.
+
+    The covariance is that of the regularised least squares (its Jacobian's), groups and trees integrated out.
+    """
+    step = 1e-5
+    jacobian = np.stack([(fit.residuals(x + step * unit) - fit.residuals(x - step * unit)) / (2 * step)
+                         for unit in np.eye(fit.size)], axis=1)  # fmt: skip
+    covariance = np.linalg.inv(jacobian.T @ jacobian)
+    level = {name: np.eye(fit.size)[fit.slices["level"].start + i] for i, name in enumerate(fit.levels)}
+    eagle = level["eagle3"] + level["tree EAGLE-2"] - level["tree EAGLE-3"]
+    rows = {f"level {name}": level[name] for name in ("eagle3", "mtp", "draft_model")}
+    rows |= {"level eagle": eagle, "level medusa": eagle + level["tree Medusa"] - level["tree EAGLE"]}
+    for part in ("task", "slope"):
+        rows |= {f"{part} {name}": np.eye(fit.size)[fit.slices[part].start + i] for i, name in enumerate(CLASSES)}
+    for part in ("power", "relief", "size"):
+        rows[part] = np.eye(fit.size)[fit.slices[part].start]
+    rows |= {f"decay {name}": np.eye(fit.size)[fit.slices["decay"].start + i] for i, name in enumerate(fit.decays)}
+    take = np.stack(list(rows.values()))
+    spread = take @ covariance @ take.T
+    return {"names": list(rows), "mean": [round(float(v), 4) for v in take @ x],
+            "covariance": [[round(float(v), 6) for v in line[: i + 1]] for i, line in enumerate(spread)],
+            "size_centre": round(float(np.log(DESIGN_RATIO)), 4)}  # fmt: skip
 
 
 def rounded(values: dict[str, float]) -> dict[str, float]:

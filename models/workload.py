@@ -183,7 +183,7 @@ def _overlap(prompts: Sequence[Prompt], structure: Floats) -> Quantity:
 
 def _class_overlap() -> Floats:
     """The published mean overlap of each class, in the order of STRUCTURES."""
-    from models.acceptance.model import read_coefficients
+    from models.acceptance.coefficients import read_coefficients
 
     return read_coefficients().expected_overlap
 

@@ -27,6 +27,7 @@ class AcceptanceInputs:
     probabilistic: NDArray[np.bool_]  # draft_sample_method == "probabilistic"
     size_ratio: Floats  # parameters of the drafter / of the target; nan where there is no drafter
     overlap: Floats  # share of the output that copies prompt or earlier output, 0..1; nan: as its classes let expect
+    lookup_min: Floats  # shortest match that n-gram lookup drafts on, prompt_lookup_min; nan: vLLM's default
     structure: Floats  # (n, classes), rows sum to 1, in the order of models.structure.STRUCTURES
 
     def __len__(self) -> int:
@@ -44,13 +45,15 @@ class AcceptanceInputs:
         probabilistic: ArrayLike = False,
         size_ratio: ArrayLike = np.nan,
         overlap: ArrayLike = np.nan,
+        lookup_min: ArrayLike = np.nan,
     ) -> AcceptanceInputs:
         """Broadcast scalars and arrays to one table; one structure mixture may serve all rows."""
         shares = np.atleast_2d(np.asarray(structure, dtype=np.float64))
         names = np.atleast_1d(np.asarray(method, dtype=np.str_))
-        names, tokens, heat, soft, ratio, copied, _ = np.broadcast_arrays(
-            names, num_speculative_tokens, temperature, probabilistic, size_ratio, overlap, np.zeros(shares.shape[0])
-        )
+        names, tokens, heat, soft, ratio, copied, match, _ = np.broadcast_arrays(
+            names, num_speculative_tokens, temperature, probabilistic, size_ratio, overlap, lookup_min,
+            np.zeros(shares.shape[0]),
+        )  # fmt: skip
         return cls(
             method=names,
             num_speculative_tokens=tokens.astype(np.int64),
@@ -58,6 +61,7 @@ class AcceptanceInputs:
             probabilistic=soft.astype(np.bool_),
             size_ratio=ratio.astype(np.float64),
             overlap=copied.astype(np.float64),
+            lookup_min=match.astype(np.float64),
             structure=np.broadcast_to(shares, (names.shape[0], shares.shape[1])),
         )
 

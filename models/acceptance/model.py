@@ -16,17 +16,13 @@ coefficients for; it knows nothing about a particular drafter's training, which 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from models.acceptance.coefficients import DEFAULT_LOOKUP_MIN, AcceptanceCoefficients, read_coefficients, read_priors
 from models.acceptance.estimate import POSITIONS, AcceptanceEstimate, AcceptanceInputs
 from models.estimate import Floats
-from profiler.errors import ArtefactError, UnknownNameError
+from profiler.errors import UnknownNameError
 
 COPYING = ("ngram", "suffix")  # methods that draft only where they find a match
 
@@ -42,30 +38,6 @@ def logit(probability: Floats) -> Floats:
     held = np.clip(probability, 1e-9, 1.0 - 1e-9)
     odds: Floats = np.log(held / (1.0 - held))
     return odds
-
-
-@dataclass(frozen=True, slots=True)
-class AcceptanceCoefficients:
-    """The learned numbers; arrays over methods (M) and structure classes (C), on the log-odds scale."""
-
-    methods: tuple[str, ...]
-    classes: tuple[str, ...]
-    intercept: Floats  # (M,)
-    decay: Floats  # (M,) per log position
-    size: Floats  # (M,) per log of drafter / target parameters, centred on `size_centre`
-    size_centre: float
-    size_log_sd: Floats  # (M,) spread of log(AL - 1) per log unit away from `size_centre`
-    class_effect: Floats  # (M, C)
-    temperature_slope: Floats  # (C,), >= 0: what is lost at T = 1
-    temperature_power: float
-    probabilistic_relief: float  # share of the temperature loss that probabilistic drafts leave
-    share_intercept: Floats  # (M,); inf for methods that always draft
-    share_copy: Floats  # (M,) per unit of logit(overlap) beside what its classes let expect
-    share_class: Floats  # (M, C)
-    expected_overlap: Floats  # (C,) share of the output that lookup copies, by class
-    length_log_sd: Floats  # (M,) sd of log(AL - 1) for a drafter and workload never seen
-    share_logit_sd: Floats  # (M,)
-    within_log_sd: float  # sd of log(AL - 1) between tasks of one drafter
 
 
 def length_from_conditionals(per_position: Floats) -> Floats:
@@ -105,10 +77,20 @@ class AcceptanceModel:
     coefficients_: AcceptanceCoefficients
 
     @classmethod
+    def trained(cls) -> AcceptanceModel:
+        """The model as trained: measured acceptance with published tables as a prior."""
+        return cls.of(read_coefficients())
+
+    @classmethod
     def from_priors(cls) -> AcceptanceModel:
-        """The model with the published priors that ship in models/priors/acceptance.yaml."""
+        """The model with what was published alone, as before any measurement: models/priors/acceptance.yaml."""
+        return cls.of(read_priors())
+
+    @classmethod
+    def of(cls, coefficients: AcceptanceCoefficients) -> AcceptanceModel:
+        """The model with these numbers."""
         model = cls()
-        model.coefficients_ = read_coefficients()
+        model.coefficients_ = coefficients
         return model
 
     def log_odds(self, inputs: AcceptanceInputs) -> Floats:
@@ -116,10 +98,10 @@ class AcceptanceModel:
         c = self.coefficients_
         m = self._method_rows(inputs)
         length = max(POSITIONS, int(inputs.num_speculative_tokens.max(initial=1)))
-        relief = np.where(inputs.probabilistic, c.probabilistic_relief, 1.0)
-        heat = np.power(np.clip(inputs.temperature, 0.0, None), c.temperature_power) * relief
-        row = c.intercept[m] + c.size[m] * self._size(inputs)
-        by_class = row[:, None] + c.class_effect[m] - heat[:, None] * c.temperature_slope[None, :]
+        heat = self._heat(inputs, m) * np.where(inputs.probabilistic, c.probabilistic_relief[m], 1.0)
+        row = c.intercept[m] + c.size[m] * self._size(inputs) + c.lookup[m] * self._lookup(inputs)
+        row = row + c.copy[m] * self._copies_beside(inputs)
+        by_class = row[:, None] + c.class_effect[m] - heat[:, None] * c.temperature_slope[m]
         by_position = c.decay[m][:, None] * np.log(np.arange(1, length + 1))[None, :]
         odds: Floats = by_class[:, :, None] + by_position[:, None, :]
         return odds
@@ -132,7 +114,9 @@ class AcceptanceModel:
         k = inputs.num_speculative_tokens
         within = np.arange(1, odds.shape[2] + 1)[None, :] <= k[:, None]
         survival = np.cumprod(np.where(within[:, None, :], expit(odds), 0.0), axis=-1, dtype=np.float64)
-        share_odds = (c.share_intercept[m] + c.share_copy[m] * self._copies_beside(inputs))[:, None] + c.share_class[m]
+        drafting = c.share_intercept[m] + c.share_copy[m] * self._copies_beside(inputs)
+        drafting = drafting + c.share_lookup[m] * self._lookup(inputs) - c.share_slope[m] * self._heat(inputs, m)
+        share_odds = drafting[:, None] + c.share_class[m]
         share, mixed = mix_classes(shares=inputs.structure, draft_share=expit(share_odds), survival=survival)
         return AcceptanceEstimate(
             per_position=conditionals(mixed, k),
@@ -142,6 +126,15 @@ class AcceptanceModel:
             draft_share_log_sd=c.share_logit_sd[m] * (1.0 - share),  # a logit spread, seen on the log scale
             measured=np.zeros(len(inputs), dtype=np.bool_),
         )
+
+    def _heat(self, inputs: AcceptanceInputs, rows: NDArray[np.int64]) -> Floats:
+        """T^p of each row: 0 where sampling is greedy, 1 at temperature 1."""
+        return np.power(np.clip(inputs.temperature, 0.0, None), self.coefficients_.temperature_power[rows])
+
+    def _lookup(self, inputs: AcceptanceInputs) -> Floats:
+        """Log of the shortest match that lookup drafts on, from vLLM's default; 0 where it is not said."""
+        least = np.where(np.isfinite(inputs.lookup_min), inputs.lookup_min, DEFAULT_LOOKUP_MIN)
+        return np.log(np.maximum(least, 1.0) / DEFAULT_LOOKUP_MIN)
 
     def _size(self, inputs: AcceptanceInputs) -> Floats:
         """Log of drafter / target parameters from the centre of the fit; 0 where there is no drafter."""
@@ -169,52 +162,3 @@ class AcceptanceModel:
                 )
         rows: NDArray[np.int64] = np.array([known[str(name)] for name in names], dtype=np.int64)[inverse]
         return rows
-
-
-@cache
-def read_coefficients() -> AcceptanceCoefficients:
-    """The published priors; ArtefactError where the file lacks a number."""
-    import yaml
-
-    text = (files("models") / "priors" / "acceptance.yaml").read_text(encoding="utf-8")
-    document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    try:
-        return _coefficients(document)
-    except (KeyError, TypeError) as error:
-        raise ArtefactError("The acceptance priors are damaged", expected=f"an entry {error}") from error
-
-
-def _coefficients(document: dict[str, Any]) -> AcceptanceCoefficients:
-    """The file's mappings as arrays."""
-    classes = tuple(document["classes"])
-    methods = tuple(document["methods"])
-    entries = [document["methods"][name] for name in methods]
-    effects = document["class_effects"]
-    drafting = [entry.get("drafting") for entry in entries]
-
-    def per_method(name: str) -> Floats:
-        return np.array([float(entry[name]) for entry in entries])
-
-    def per_class(mapping: dict[str, float]) -> Floats:
-        return np.array([float(mapping[name]) for name in classes])
-
-    return AcceptanceCoefficients(
-        methods=methods,
-        classes=classes,
-        intercept=per_method("intercept"),
-        decay=per_method("decay"),
-        size=per_method("size"),
-        size_centre=float(document["size_centre"]),
-        size_log_sd=per_method("size_log_sd"),
-        class_effect=np.stack([per_class(effects[entry["class_effects"]]) for entry in entries]),
-        temperature_slope=per_class(document["temperature"]["slope"]),
-        temperature_power=float(document["temperature"]["power"]),
-        probabilistic_relief=float(document["temperature"]["probabilistic_relief"]),
-        share_intercept=np.array([np.inf if d is None else float(d["intercept"]) for d in drafting]),
-        share_copy=np.array([0.0 if d is None else float(d["copy"]) for d in drafting]),
-        share_class=np.stack([np.zeros(len(classes)) if d is None else per_class(d["classes"]) for d in drafting]),
-        expected_overlap=per_class(document["expected_overlap"]),
-        length_log_sd=per_method("length_log_sd"),
-        within_log_sd=float(document["within_log_sd"]),
-        share_logit_sd=np.array([0.0 if d is None else float(d["logit_sd"]) for d in drafting]),
-    )

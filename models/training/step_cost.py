@@ -67,8 +67,8 @@ class Speedups:
     tpot: Floats
 
 
-def fit(cells: Cells, seen: Mask) -> StepCostFit:
-    """Robust least squares over the rows of the mask `seen`."""
+def fit(cells: Cells, seen: Mask, *, start: StepCostFit | None = None) -> StepCostFit:
+    """Robust least squares over the rows of the mask `seen`; `start` spares steps where a similar fit is known."""
     weight = np.where(seen, np.where(cells.suspect, SUSPECT_WEIGHT, 1.0), 0.0)
     prior_sd = np.array([sd for _, sd, _ in PRIOR.values()])
     pair = cells.judged & seen & seen[cells.baseline]
@@ -87,7 +87,10 @@ def fit(cells: Cells, seen: Mask) -> StepCostFit:
         ]
         return np.concatenate([*rows, shift / prior_sd])
 
-    best = least_squares(residuals, np.zeros(len(NAMES)), loss="soft_l1", x_scale="jac", max_nfev=_MOST_EVALUATIONS)
+    first = np.zeros(len(NAMES))
+    if start is not None:
+        first = np.log([start.constants[name] / PRIOR[name][0] for name in NAMES])
+    best = least_squares(residuals, first, loss="soft_l1", x_scale="jac", max_nfev=_MOST_EVALUATIONS)
     return StepCostFit(_constants_at(best.x), np.linalg.inv(best.jac.T @ best.jac))
 
 

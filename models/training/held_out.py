@@ -1,0 +1,97 @@
+"""What would a fit, and an interval calibrated beside it, have said of each cell if it had never seen the cell's group?
+
+For each fold three things are made without any of its rows: the constants, the residuals of targets that are absent
+from a second fit each, and the intervals calibrated on those residuals. So the targets that an interval is calibrated
+on are absent from the fit that it is calibrated on, and the cell that it is judged by from both.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+
+import numpy as np
+
+from models.estimate import Floats
+from models.training.cells import Cells, Mask
+from models.training.folds import Fold, folds
+from models.training.intervals import Intervals, calibrate
+from models.training.step_cost import Speedups, StepCostFit, fit, predict
+
+_BEYOND_LOG_SD = 0.1  # what `models.step_cost.coverage` adds for a method, or a traffic, beyond every measured one
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Of each judged cell that is in a fold of the family; nan elsewhere."""
+
+    speedups: Speedups
+    log_sd_end_to_end: Floats
+    log_sd_tpot: Floats
+
+
+def held_out_families(cells: Cells, *, processes: int | None = None) -> dict[str, HeldOut]:
+    """Family of folds -> predictions and interval widths of its cells; folds are fitted by several processes."""
+    families = folds(cells)
+    everything = fit(cells, np.ones(len(cells), dtype=np.bool_))
+    parts = [(family, part) for family, its in families.items() for part in its]
+    workers = min(os.cpu_count() or 1, len(parts)) if processes is None else processes
+    tasks = [(cells, part, everything) for _, part in parts]
+    if workers > 1:
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            found = list(pool.map(_without, tasks))
+    else:
+        found = [_without(task) for task in tasks]
+    joined = {}
+    for family in families:
+        its = [(part, answer) for (of, part), answer in zip(parts, found, strict=True) if of == family]
+        joined[family] = HeldOut(
+            Speedups(*(_joined(cells, its, column) for column in (0, 1))),
+            *(_joined(cells, its, column) for column in (2, 3)),
+        )
+    return joined
+
+
+def _joined(cells: Cells, answers: Sequence[tuple[Fold, Floats]], column: int) -> Floats:
+    values = np.full(len(cells), np.nan)
+    for part, answer in answers:
+        values[part.rows] = answer[column, part.rows]
+    return values
+
+
+def _without(task: tuple[Cells, Fold, StepCostFit]) -> Floats:
+    """(4, n): both speedups and both log sds by what a fold leaves."""
+    cells, part, everything = task
+    own = fit(cells, ~part.hidden, start=everything)
+    predicted = predict(cells, own.constants)
+    residuals = target_out_residuals(cells, seen=~part.hidden, start=own)
+    found = [predicted.end_to_end, predicted.tpot]
+    for residual in (residuals.end_to_end, residuals.tpot):
+        rows = np.isfinite(residual)
+        intervals = calibrate(cells, residual, rows)
+        found.append(_widened(cells, intervals, rows))
+    return np.stack(found)
+
+
+def _widened(cells: Cells, intervals: Intervals, rows: Mask) -> Floats:
+    """Log sd of each row, wider where the rows that calibrated it have no such method, concurrency or context."""
+    beyond = (cells.concurrency > cells.concurrency[rows].max()) | (cells.input_tokens > cells.input_tokens[rows].max())
+    unknown = ~np.isin(cells.method, cells.method[rows])
+    added = (beyond.astype(np.float64) + unknown) * _BEYOND_LOG_SD**2
+    widened: Floats = np.sqrt(intervals.log_sd_of(cells.method, cells.concurrency) ** 2 + added)
+    return widened
+
+
+def target_out_residuals(cells: Cells, *, seen: Mask, start: StepCostFit) -> Speedups:
+    """log(measured / predicted) of the judged rows in `seen`, each target by a fit without it; nan elsewhere."""
+    found = Speedups(np.full(len(cells), np.nan), np.full(len(cells), np.nan))
+    for target in np.unique(cells.target[seen & cells.judged]):
+        own = cells.target == target
+        predicted = predict(cells, fit(cells, seen & ~own, start=start).constants)
+        rows = own & seen & cells.judged & seen[cells.baseline]
+        found.end_to_end[rows] = np.log(cells.speedup[rows] / predicted.end_to_end[rows])
+        found.tpot[rows] = np.log(cells.speedup_tpot[rows] / predicted.tpot[rows])
+    return found

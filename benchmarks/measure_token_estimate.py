@@ -248,7 +248,7 @@ def main() -> None:
     for half in (0, 1):
         made = texts(half)
         kinds.append([kind for kind, _ in made])
-        seen.append(np.array([features(text) for _, text in made]))
+        seen.append(features([text for _, text in made]))
         counts.append(
             {name: np.array([count(text) for _, text in made], dtype=float) for name, count in counters.items()}
         )

@@ -37,8 +37,11 @@ _RANGES: tuple[tuple[int, str], ...] = (
     (0x20000, "han"), (0x30000, "other"),
 )  # fmt: skip
 _CLASSES = tuple(dict.fromkeys(name for _, name in _RANGES))
-_STARTS = np.array([start for start, _ in _RANGES], dtype=np.uint32)
-_CLASS_OF_RANGE = np.array([_CLASSES.index(name) for _, name in _RANGES], dtype=np.int8)
+# The class of each code point; the last range goes on to the end.
+_CLASS_OF_CODE = np.repeat(
+    np.array([_CLASSES.index(name) for _, name in _RANGES], dtype=np.int8),
+    np.diff([start for start, _ in _RANGES], append=_RANGES[-1][0] + 1),
+)
 _SPACE, _LETTER, _DIGIT, _PUNCTUATION, _ACCENTED = map(
     _CLASSES.index, ("space", "letter", "digit", "punctuation", "accented")
 )
@@ -48,6 +51,8 @@ FEATURES = (
     "words", "humps", "digit_runs", "punctuation_runs", "indents",
     *(name for name in _CLASSES if name != "space"),
 )  # fmt: skip
+
+_CHARACTERS_AT_ONCE = 1_000_000  # some 30 MB of arrays
 
 # Tokens for each, from benchmarks/measure_token_estimate.py (non-negative least squares of relative errors).
 PRICES: dict[str, float] = {
@@ -87,30 +92,51 @@ def count_tokens(texts: Sequence[str], tokenizer: Path | None = None) -> npt.NDA
 
 def estimate_tokens(texts: Sequence[str]) -> npt.NDArray[np.int64]:
     """The estimate for each text: 0 for an empty one, else at least 1."""
-    prices = np.array([PRICES[name] for name in FEATURES])
-    estimates = [max(1.0, float(features(text) @ prices)) if text else 0.0 for text in texts]
-    return np.rint(np.array(estimates, dtype=np.float64)).astype(np.int64)
+    estimates = features(texts) @ np.array([PRICES[name] for name in FEATURES])
+    least = np.array([1.0 if text else 0.0 for text in texts])
+    return np.rint(np.maximum(estimates, least)).astype(np.int64)
 
 
-def features(text: str) -> npt.NDArray[np.float64]:
-    """How often each of FEATURES stands in a text."""
-    if not text:
-        return np.zeros(len(FEATURES))
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    kinds = _CLASS_OF_RANGE[np.searchsorted(_STARTS, codes, side="right") - 1]
-    counts = np.bincount(kinds, minlength=len(_CLASSES)).astype(np.float64)
+def features(texts: Sequence[str]) -> npt.NDArray[np.float64]:
+    """How often each of FEATURES stands in each text, shape (texts, features)."""
+    counts = np.zeros((len(texts), len(FEATURES)))
+    first = 0
+    while first < len(texts):  # many short texts at once, so that each costs little; a long one alone
+        last, characters = first + 1, len(texts[first])
+        while last < len(texts) and characters + len(texts[last]) <= _CHARACTERS_AT_ONCE:
+            characters += len(texts[last])
+            last += 1
+        counts[first:last] = _counted(texts[first:last])
+        first = last
+    return counts
+
+
+def _counted(texts: Sequence[str]) -> npt.NDArray[np.float64]:
+    """The features of texts, all read as one: a NUL between them, so that no run goes on into the next one."""
+    joined = "\0".join(texts) + "\0"
+    codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    kinds = _CLASS_OF_CODE[np.minimum(codes, _CLASS_OF_CODE.size - 1)]
+    lengths = np.array([len(text) + 1 for text in texts])
+    ends = np.cumsum(lengths)
+    text_of = np.repeat(np.arange(len(texts)), lengths)
+    by_class = np.bincount(text_of * len(_CLASSES) + kinds, minlength=len(texts) * len(_CLASSES))
 
     is_latin = (kinds == _LETTER) | (kinds == _ACCENTED)
     is_upper = (codes >= 65) & (codes <= 90)
-    humps = np.count_nonzero(is_upper[1:] & ~is_upper[:-1] & is_latin[:-1])  # camelCase
     is_blank = (codes == 32) | (codes == 9)
-    indents = _runs(is_blank[1:] & is_blank[:-1])  # two blanks or more
-    runs = (_runs(is_latin), humps, _runs(kinds == _DIGIT), _runs(kinds == _PUNCTUATION), indents)
-    return np.concatenate([np.array(runs, dtype=np.float64), np.delete(counts, _SPACE)])
+    starts = (
+        _starts(is_latin),
+        is_upper[1:] & ~is_upper[:-1] & is_latin[:-1],  # camelCase
+        _starts(kinds == _DIGIT),
+        _starts(kinds == _PUNCTUATION),
+        _starts(is_blank[1:] & is_blank[:-1]),  # two blanks or more
+    )
+    runs = [np.diff(np.searchsorted(np.flatnonzero(start), ends), prepend=0) for start in starts]
+    return np.column_stack([*runs, np.delete(by_class.reshape(len(texts), -1), _SPACE, axis=1)]).astype(np.float64)
 
 
-def _runs(inside: npt.NDArray[np.bool_]) -> int:
-    """How many runs of True there are."""
-    if not len(inside):
-        return 0
-    return int(inside[0]) + int(np.count_nonzero(inside[1:] & ~inside[:-1]))
+def _starts(inside: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Where runs of True begin."""
+    begins = inside.copy()
+    begins[1:] &= ~inside[:-1]
+    return begins

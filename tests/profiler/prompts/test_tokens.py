@@ -62,9 +62,17 @@ def test_edges_of_the_estimate() -> None:
 
 def test_features_count_runs_and_characters() -> None:
     """Words, camelCase humps, runs of digits and punctuation, indents, and characters by class."""
-    found = dict(zip(FEATURES, features("getName  = 42; // né\n"), strict=True))
+    found = dict(zip(FEATURES, features(["getName  = 42; // né\n"])[0], strict=True))
     assert {name: count for name, count in found.items() if count} == {
         "words": 2, "humps": 1, "digit_runs": 1, "punctuation_runs": 3, "indents": 1, "punctuation": 4, "digit": 2,
         "letter": 8, "accented": 1,
     }  # fmt: skip
-    assert not np.any(features(""))
+    assert not np.any(features([""]))
+
+
+def test_a_text_counts_alike_among_others() -> None:
+    """Texts are counted many at once: no run goes on from one to the next, whatever stands beside it, however long."""
+    texts = ["12", "3 ", "  a", "", "bC", "x" * 600_000, "y" * 600_000, "!", "?"]
+    alone = np.concatenate([features([text]) for text in texts])
+    assert np.array_equal(features(texts), alone)
+    assert np.array_equal(features(texts[::-1]), alone[::-1])

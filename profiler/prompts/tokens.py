@@ -94,7 +94,8 @@ def estimate_tokens(texts: Sequence[str]) -> npt.NDArray[np.int64]:
     """The estimate for each text: 0 for an empty one, else at least 1."""
     estimates = features(texts) @ np.array([PRICES[name] for name in FEATURES])
     least = np.array([1.0 if text else 0.0 for text in texts])
-    return np.rint(np.maximum(estimates, least)).astype(np.int64)
+    tokens: npt.NDArray[np.int64] = np.rint(np.maximum(estimates, least)).astype(np.int64)
+    return tokens
 
 
 def features(texts: Sequence[str]) -> npt.NDArray[np.float64]:

@@ -12,6 +12,7 @@ each as far as it moves the ratio.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -53,41 +54,40 @@ def compare(
     per token is compared with that: a drafter that leaves room for half the sequences makes the rest wait, which no
     time per token shows, and to run fewer is no merit of speculation. What it costs is in the end-to-end speedup.
     """
-    n, tau = output_tokens.value, 1.0 + gain.value
-    beside = without if beside is None else beside
-    baseline = _baseline_log(without, beside, n)
-    end_to_end, tpot = _log_ratios(baseline, speculative, tau, n)
-    more, more_tpot = _log_ratios(baseline, speculative, 1.0 + gain.value * np.exp(_STEP), n)
-    accepted = np.abs(more - end_to_end) / _STEP * gain.log_sd
-    accepted_tpot = np.abs(more_tpot - tpot) / _STEP * gain.log_sd
-    length = length_tpot = np.zeros_like(n)
-    if output_tokens.log_sd.any():
-        longer_n = n * np.exp(_STEP)
-        longer, longer_tpot = _log_ratios(_baseline_log(without, beside, longer_n), speculative, tau, longer_n)
-        length = np.abs(longer - end_to_end) / _STEP * output_tokens.log_sd
-        length_tpot = np.abs(longer_tpot - tpot) / _STEP * output_tokens.log_sd
+    # As it is, with a little more accepted, and with answers a little longer: one row of variations each.
+    gains = gain.value * np.exp(_STEP * np.array([[0.0], [1.0], [0.0]]))
+    lengths = output_tokens.value * np.exp(_STEP * np.array([[0.0], [0.0], [1.0]]))
+    arms = (speculative, without) if beside is None or beside is without else (speculative, without, beside)
+    end_to_end, tpot = _log_ratios(arms, tau=1.0 + gains, n=lengths)
+    accepted = np.abs(end_to_end[1] - end_to_end[0]) / _STEP * gain.log_sd
+    accepted_tpot = np.abs(tpot[1] - tpot[0]) / _STEP * gain.log_sd
+    length = np.abs(end_to_end[2] - end_to_end[0]) / _STEP * output_tokens.log_sd
+    length_tpot = np.abs(tpot[2] - tpot[0]) / _STEP * output_tokens.log_sd
     return Speedups(
-        end_to_end=Estimate(np.exp(end_to_end), np.sqrt(log_sd_end_to_end**2 + accepted**2 + length**2)),
-        tpot=Estimate(np.exp(tpot), np.sqrt(log_sd_tpot**2 + accepted_tpot**2 + length_tpot**2)),
+        end_to_end=Estimate(np.exp(end_to_end[0]), np.sqrt(log_sd_end_to_end**2 + accepted**2 + length**2)),
+        tpot=Estimate(np.exp(tpot[0]), np.sqrt(log_sd_tpot**2 + accepted_tpot**2 + length_tpot**2)),
         end_to_end_acceptance_log_sd=accepted,
         tpot_acceptance_log_sd=accepted_tpot,
     )
 
 
-def _baseline_log(without: PassCosts, beside: PassCosts, n: Floats) -> tuple[Floats, Floats]:
-    """Logarithms of the baseline's time for each request that leaves the loop, and of its TPOT beside the other arm."""
-    one = np.ones_like(n)
-    alone = closed_loop(without, tokens_per_step=one, output_tokens=n)
-    equal = alone if beside is without else closed_loop(beside, tokens_per_step=one, output_tokens=n)
-    return np.log(alone.end_to_end_ms / without.running), np.log(equal.tpot_ms)
+def _log_ratios(arms: Sequence[PassCosts], *, tau: Floats, n: Floats) -> tuple[Floats, Floats]:
+    """Logarithms of the end-to-end and the TPOT speedup, both (variations, rows) as tau and n are.
 
-
-def _log_ratios(
-    baseline: tuple[Floats, Floats], speculative: PassCosts, tau: Floats, n: Floats
-) -> tuple[Floats, Floats]:
-    """Logarithms of the end-to-end and the TPOT speedup."""
-    faster = closed_loop(speculative, tokens_per_step=tau, output_tokens=n)
-    return baseline[0] - np.log(faster.end_to_end_ms / speculative.running), baseline[1] - np.log(faster.tpot_ms)
+    arms: with speculation, without, and without beside it where that is another number of sequences.
+    """
+    variations, rows = tau.shape
+    whole = PassCosts.concatenate([arm for arm in arms for _ in range(variations)])
+    one = np.ones_like(tau)
+    loop = closed_loop(
+        whole,
+        tokens_per_step=np.concatenate([tau, *(one for _ in arms[1:])]).ravel(),
+        output_tokens=np.concatenate([n] * len(arms)).ravel(),
+    )
+    # The time for each request that leaves the loop, and its TPOT.
+    request = np.log(loop.end_to_end_ms / whole.running).reshape(len(arms), variations, rows)
+    token = np.log(loop.tpot_ms).reshape(len(arms), variations, rows)
+    return request[1] - request[0], token[-1] - token[0]
 
 
 def bounds(estimate: Estimate) -> tuple[Floats, Floats]:

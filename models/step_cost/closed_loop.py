@@ -20,6 +20,7 @@ closed form adds is the cost of a *mixed* pass: prefills raise every pass that c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 from models.estimate import Floats
 from models.step_cost.passes import PREFILL_GRID
 
-_EXACT = 4  # passes with 0 to 3 prefills are weighed one by one, those with more at their mean
+_EXACT = 4  # passes with 0 to 3 prefills (PREFILL_GRID begins so) are weighed one by one, those with more at their mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,11 @@ class PassCosts:
         """Some of the rows."""
         return PassCosts(*(getattr(self, field.name)[index] for field in fields(self)))
 
+    @classmethod
+    def concatenate(cls, arms: Sequence[PassCosts]) -> PassCosts:
+        """The rows of several arms, one after the other."""
+        return cls(*(np.concatenate([getattr(arm, field.name) for arm in arms]) for field in fields(cls)))
+
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
@@ -77,7 +83,7 @@ def closed_loop(costs: PassCosts, *, tokens_per_step: Floats, output_tokens: Flo
     waits = costs.joining_passes * (1.0 - 1.0 / np.maximum(b, 1.0))
     cycle = chunks + steps + waits
     at, weight = _prefills(b, chunks / cycle)
-    pass_ms = _interpolated(costs.pass_ms, at)
+    pass_ms = np.column_stack([costs.pass_ms[:, :_EXACT], _interpolated(costs.pass_ms, at[:, _EXACT])])
     own = _mean(pass_ms, weight * at, costs.pass_ms[:, 1])
     other = _mean(pass_ms, weight * np.maximum(b[:, None] - at, 0.0), costs.pass_ms[:, 0])
     first = costs.request_ms + waits * other + chunks * own
@@ -111,9 +117,10 @@ def _prefills(slots: Floats, share: Floats) -> tuple[Floats, Floats]:
 
 
 def _interpolated(costs: Floats, at: Floats) -> Floats:
-    """Costs (n, G) at other numbers of prefills (n, m), linear between those of PREFILL_GRID."""
+    """Costs (n, G) at another number of prefills (n,), linear between those of PREFILL_GRID."""
     right = np.clip(np.searchsorted(PREFILL_GRID, at, side="right"), 1, PREFILL_GRID.size - 1)
     low, high = PREFILL_GRID[right - 1], PREFILL_GRID[right]
     part = (at - low) / (high - low)
-    rows = np.arange(costs.shape[0])[:, None]
-    return costs[rows, right - 1] * (1.0 - part) + costs[rows, right] * part
+    rows = np.arange(costs.shape[0])
+    between: Floats = costs[rows, right - 1] * (1.0 - part) + costs[rows, right] * part
+    return between

@@ -72,11 +72,11 @@ def _without(task: tuple[Cells, Fold, StepCostFit]) -> Floats:
     for residual in (residuals.end_to_end, residuals.tpot):
         rows = np.isfinite(residual)
         intervals = calibrate(cells, residual, rows)
-        found.append(_widened(cells, intervals, rows))
+        found.append(widened(cells, intervals, rows))
     return np.stack(found)
 
 
-def _widened(cells: Cells, intervals: Intervals, rows: Mask) -> Floats:
+def widened(cells: Cells, intervals: Intervals, rows: Mask) -> Floats:
     """Log sd of each row, wider where the rows that calibrated it have no such method, concurrency or context."""
     beyond = (cells.concurrency > cells.concurrency[rows].max()) | (cells.input_tokens > cells.input_tokens[rows].max())
     unknown = ~np.isin(cells.method, cells.method[rows])

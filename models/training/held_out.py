@@ -81,8 +81,8 @@ def widened(cells: Cells, intervals: Intervals, rows: Mask) -> Floats:
     beyond = (cells.concurrency > cells.concurrency[rows].max()) | (cells.input_tokens > cells.input_tokens[rows].max())
     unknown = ~np.isin(cells.method, cells.method[rows])
     added = (beyond.astype(np.float64) + unknown) * _BEYOND_LOG_SD**2
-    widened: Floats = np.sqrt(intervals.log_sd_of(cells.method, cells.concurrency) ** 2 + added)
-    return widened
+    widths: Floats = np.sqrt(intervals.log_sd_of(cells.method, cells.concurrency) ** 2 + added)
+    return widths
 
 
 def target_out_residuals(cells: Cells, *, seen: Mask, start: StepCostFit) -> Speedups:

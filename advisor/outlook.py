@@ -22,7 +22,7 @@ from advisor.reasons import all_accepted, tell, what_ifs
 from advisor.recommendation import CurvePoint, Reason
 from advisor.request import PolicySpec
 from advisor.schedule import batch_size_schedule
-from models.step_cost import MEASURED_CONCURRENCY
+from models.step_cost import read_constants
 from profiler.deployment import Deployment
 
 
@@ -53,7 +53,8 @@ def look_around(
     fine = np.union1d(np.union1d(fine_grid(limit=limit), curve_grid(limit=limit, asked=min(concurrency, limit))), shown)
     runs = fine <= limit
     # No schedule rests on batch sizes that nobody has measured; the engine carries its last tier on.
-    sizes = np.array([b for b in shown if b <= min(limit, max(MEASURED_CONCURRENCY, concurrency))], dtype=np.int64)
+    most = min(limit, max(read_constants().measured.concurrency, concurrency))
+    sizes = np.array([b for b in shown if b <= most], dtype=np.int64)
     context = deployment.max_model_len or deployment.target.max_position_embeddings
     changes = list(what_ifs(case, concurrency=concurrency, context=context))
     named = len(case.candidate.ks) == 1

@@ -26,12 +26,12 @@ from models.acceptance import (
     AcceptanceModel,
     acceptance_from_evidence,
 )
+from models.artefact import read_manifest
 from models.estimate import Estimate, Floats
 from models.step_cost import PassCosts, StepCostInputs, StepCostModel, step_cost_inputs
 from profiler.deployment import Deployment
 
 Ints = NDArray[np.int64]
-_PRIORS = ("acceptance", "step_cost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def acceptance_model() -> AcceptanceModel:
 @cache
 def step_cost_model() -> StepCostModel:
     """The step-cost model, read once."""
-    return StepCostModel.from_priors()
+    return StepCostModel.from_artefact()
 
 
 def layer_overhead_ms() -> float:
@@ -113,8 +113,9 @@ def layer_overhead_ms() -> float:
 @cache
 def model_version() -> str:
     """The digests of the numbers behind each model, so that an answer can be traced to them."""
-    digests = (sha256((files("models") / "priors" / f"{name}.yaml").read_bytes()) for name in _PRIORS)
-    return ", ".join(f"{name} {digest.hexdigest()[:8]}" for name, digest in zip(_PRIORS, digests, strict=True))
+    prior = sha256((files("models") / "priors" / "acceptance.yaml").read_bytes()).hexdigest()
+    digests = {"acceptance": prior} | {name.split(".")[0]: its["sha256"] for name, its in read_manifest().items()}
+    return ", ".join(f"{name} {digest[:8]}" for name, digest in digests.items())
 
 
 def predict_plainly(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from advisor.candidates import SPOKEN, Candidate
 from advisor.capacity import Capacity
 from advisor.recommendation import Warned
-from models.step_cost import GAPS, MEASURED_CONCURRENCY, gap_names
+from models.step_cost import GAPS, gap_names, read_constants
 from profiler.architecture import Architecture
 from profiler.catalog.models import ModelEntry, find_entry
 from profiler.compatibility import (
@@ -279,11 +279,12 @@ def not_measured_here(gaps: int) -> Iterator[Warned]:
 
 def beyond_measured(ranges: Sequence[tuple[int, int]]) -> Iterator[Warned]:
     """Whether the ranges that pay reach concurrencies that nobody has measured."""
-    if ranges and ranges[-1][1] > MEASURED_CONCURRENCY:
+    most = read_constants().measured.concurrency
+    if ranges and ranges[-1][1] > most:
         yield Warned(
             code="extrapolated_concurrency",
             text=(
-                f"nothing was measured above {MEASURED_CONCURRENCY} concurrent requests: there the curve, the ranges "
+                f"nothing was measured above {most:g} concurrent requests: there the curve, the ranges "
                 "and the crossover are the cost model's alone; probe before you rely on them"
             ),
         )

@@ -11,9 +11,9 @@ launch floors, which decide steady traffic, hardly show. Heads draft with the ta
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
-from step_cost_cells import DATA
 
 from models.step_cost import StepCostModel, step_cost_inputs
 from models.step_cost.inputs import DEFAULT_BATCHED_TOKENS
@@ -23,6 +23,7 @@ from profiler.catalog import find_gpu
 from profiler.deployment import Deployment, Speculation
 from profiler.measurements.deployment import read_shapes
 
+DATA = Path(__file__).resolve().parents[1] / "data"
 # (concurrency, prompt tokens): the design notes, "What we measured on one H200".
 CELLS = [(1, 128), (2, 500), (4, 1000), (8, 500), (16, 128), (16, 1000), (16, 4000), (16, 12000), (32, 500),
          (64, 128), (64, 1000), (128, 128), (128, 1000)]  # fmt: skip
@@ -56,7 +57,7 @@ def main():
     b, prompt = np.array(CELLS, dtype=float).T
     found = {}
     for method, (k, length, measured) in SPEEDUPS.items():
-        cost = StepCostModel.from_priors().predict(step_cost_inputs(
+        cost = StepCostModel.from_artefact().predict(step_cost_inputs(
             deployment, Speculation(method, k, drafters[method]), concurrency=b,
             context_tokens=prompt + OUTPUT_TOKENS / 2, prefill_tokens=prompt,
         ))  # fmt: skip

@@ -1,15 +1,16 @@
 """What a decode step costs, without speculation and with it: a roofline with fitted overheads."""
 
 from models.step_cost.closed_loop import Latencies, PassCosts, closed_loop
-from models.step_cost.coverage import GAPS, MEASURED_CONCURRENCY, coverage_gaps, gap_names
+from models.step_cost.constants import read_constants
+from models.step_cost.coverage import GAPS, Measured, coverage_gaps, gap_names
 from models.step_cost.inputs import BASELINE, StepCostInputs, step_cost_inputs
 from models.step_cost.model import StepCostEstimate, StepCostModel
 
 __all__ = [
     "BASELINE",
     "GAPS",
-    "MEASURED_CONCURRENCY",
     "Latencies",
+    "Measured",
     "PassCosts",
     "StepCostEstimate",
     "StepCostInputs",
@@ -17,5 +18,6 @@ __all__ = [
     "closed_loop",
     "coverage_gaps",
     "gap_names",
+    "read_constants",
     "step_cost_inputs",
 ]

@@ -1,21 +1,24 @@
 """The fitted constants of the step cost: their values, what they leave open, and where each came from.
 
-They ship as models/priors/step_cost.yaml, written by benchmarks/fit_step_cost.py from data/measurements. The file is
-refused where a constant is missing.
+They ship as models/artifacts/step_cost.json, written by `specworth train` from data/measurements and read only where
+the manifest says that it was made for these constants and is what was written.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from models.artefact import read_numbers
 from models.estimate import Floats
-from models.step_cost.coverage import GAPS
+from models.step_cost.coverage import GAPS, Measured
 from profiler.errors import ArtefactError
+
+ARTEFACT = "step_cost.json"
 
 # What each constant is; "_ms" are overheads, "e_" efficiencies (attained / peak), "joining_" counts of passes.
 CONSTANTS: dict[str, str] = {
@@ -54,16 +57,14 @@ class StepCostConstants:
     band_starts: Floats  # (bands,): lowest concurrency of each band of `residual`
     residual: dict[str, Floats]  # method -> (2, bands): log sd of held-out end-to-end and TPOT speedups
     gap_log_sd: Floats  # (gaps,): what each gap of coverage adds, in the order of GAPS
+    measured: Measured  # what the fit saw
     idle_tier_factor: float  # a schedule's k = 0 tier against no speculation at all
 
 
 @cache
-def read_constants() -> StepCostConstants:
-    """The shipped constants; ArtefactError where the file lacks one."""
-    import yaml
-
-    text = (files("models") / "priors" / "step_cost.yaml").read_text(encoding="utf-8")
-    document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+def read_constants(folder: Path | None = None) -> StepCostConstants:
+    """The constants of a folder of artefacts, the shipped ones where left out; ArtefactError where refused."""
+    document = read_numbers(ARTEFACT, features=tuple(CONSTANTS), folder=folder)
     try:
         return constants_from(document)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -82,5 +83,6 @@ def constants_from(document: dict[str, Any]) -> StepCostConstants:
             for method, sds in document["residual_log_sd"].items()
         },
         gap_log_sd=np.array([float(document["gaps"][gap]["log_sd"]) for gap in GAPS]),
+        measured=Measured.from_json(document["measured"]),
         idle_tier_factor=float(document["idle_tier_factor"]["value"]),
     )

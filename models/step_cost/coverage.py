@@ -1,19 +1,16 @@
 """What of a deployment has never been measured, so that its prediction must be wider and cannot be decisive?
 
-The measurements behind the constants are data/measurements: dense 16-bit models of 4B, 8B and 32B on one H200 under
-vLLM 0.26.0, CUDA graphs on, EAGLE-3 (k 3 and 5), a 1B draft model and n-gram on the 8B, and no speculation, at 1 to 256
-sequences and prompts of 128 to 16k tokens. Everything else is an extrapolation of the physics and says so.
+What was measured is part of the trained artefact, since it comes with the data: `specworth train` on a user's own
+sweeps covers the user's GPU, engine and methods. Everything else is an extrapolation of the physics and says so.
 """
 
 from __future__ import annotations
 
-from profiler.deployment import Deployment, Speculation
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
-MEASURED_GPUS = ("H200",)
-MEASURED_ENGINES = ("0.26",)
-MEASURED_METHODS = ("eagle3", "draft_model", "ngram")
-MEASURED_CONCURRENCY = 256
-MEASURED_CONTEXT = 16_448  # 16,384 tokens in and half of 128 out
+from profiler.deployment import Deployment, Speculation
 
 # Name -> what a reader is told. The order is the order of the bits.
 GAPS: dict[str, str] = {
@@ -31,22 +28,84 @@ GAPS: dict[str, str] = {
 _BIT = {name: 1 << position for position, name in enumerate(GAPS)}
 
 
-def coverage_gaps(deployment: Deployment, speculation: Speculation | None) -> int:
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What the cells that the constants were fitted to have among them."""
+
+    gpus: frozenset[str] = frozenset()  # names as the catalog spells them
+    engines: frozenset[str] = frozenset()  # minor versions of vLLM: "0.26"
+    methods: frozenset[str] = frozenset()
+    tensor_parallel_sizes: frozenset[int] = frozenset({1})
+    kinds: frozenset[str] = frozenset()  # of GAPS: "experts", "quantization", "eager", "attention" where measured
+    concurrency: float = 0.0  # the largest
+    context_tokens: float = 0.0  # the longest mean context
+
+    @classmethod
+    def of(
+        cls, engines: Iterable[tuple[Deployment, Speculation | None]], *, concurrency: float, context_tokens: float
+    ) -> Measured:
+        """What a list of engines covers."""
+        ran = list(engines)
+        return cls(
+            gpus=frozenset(deployment.gpu.name for deployment, _ in ran),
+            engines=frozenset(_minor(deployment.engine_version) for deployment, _ in ran),
+            methods=frozenset(speculation.method for _, speculation in ran if speculation is not None),
+            tensor_parallel_sizes=frozenset(deployment.tensor_parallel_size for deployment, _ in ran),
+            kinds=frozenset(name for deployment, _ in ran for name, odd in _kinds(deployment).items() if odd),
+            concurrency=float(concurrency),
+            context_tokens=float(context_tokens),
+        )
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Measured:
+        """From the artefact's mapping; KeyError names what is missing."""
+        names = ("gpus", "engines", "methods", "tensor_parallel_sizes", "kinds")
+        sets: dict[str, Any] = {name: frozenset(document[name]) for name in names}
+        return cls(**sets, concurrency=float(document["concurrency"]), context_tokens=float(document["context_tokens"]))
+
+    def as_json(self) -> dict[str, Any]:
+        """For the artefact; sorted, so that equal data give equal files."""
+        names = ("gpus", "engines", "methods", "tensor_parallel_sizes", "kinds")
+        sets: dict[str, Any] = {name: sorted(getattr(self, name)) for name in names}
+        return sets | {"concurrency": self.concurrency, "context_tokens": self.context_tokens}
+
+
+def coverage_gaps(deployment: Deployment, speculation: Speculation | None, measured: Measured) -> int:
     """The gaps of one deployment as bits of GAPS; 0 where measurements cover it."""
-    target, gpu = deployment.target, deployment.gpu
-    gpu_words = gpu.name.upper().replace("-", " ").replace("_", " ").split()
+    gpu, ranks = deployment.gpu, deployment.tensor_parallel_size
     gaps = {
-        "gpu": not any(name in gpu_words for name in MEASURED_GPUS),
-        "engine": ".".join(deployment.engine_version.lstrip("v").split(".")[:2]) not in MEASURED_ENGINES,
-        "method": speculation is not None and speculation.method not in MEASURED_METHODS,
-        "tensor_parallel": deployment.tensor_parallel_size > 1,
-        "interconnect": deployment.tensor_parallel_size > 1 and gpu.interconnect_bytes_per_s is None,
+        "gpu": _words(gpu.name) not in {_words(name) for name in measured.gpus},
+        "engine": _minor(deployment.engine_version) not in measured.engines,
+        "method": speculation is not None and speculation.method not in measured.methods,
+        "tensor_parallel": ranks not in measured.tensor_parallel_sizes,
+        "interconnect": ranks > 1 and gpu.interconnect_bytes_per_s is None,
+    } | {name: odd and name not in measured.kinds for name, odd in _kinds(deployment).items()}
+    return sum(_BIT[name] for name, missing in gaps.items() if missing)
+
+
+def _kinds(deployment: Deployment) -> dict[str, bool]:
+    """What sets a deployment apart from a dense 16-bit model under CUDA graphs."""
+    target = deployment.target
+    return {
         "experts": bool(target.experts),
         "quantization": target.quantization is not None or deployment.kv_cache_dtype not in ("auto", target.dtype),
         "eager": deployment.enforce_eager,
         "attention": target.is_mla or target.kv_layers < target.num_layers,
     }
-    return sum(_BIT[name] for name, missing in gaps.items() if missing)
+
+
+def _words(gpu: str) -> frozenset[str]:
+    """A GPU's name without the maker's, the memory's and the form factor's spelling."""
+    words = gpu.upper().replace("-", " ").replace("_", " ").split()
+    return frozenset(
+        word
+        for word in words
+        if not word.startswith(("NVIDIA", "SXM", "GPU", "HBM")) and not word.endswith(("GB", "GIB"))
+    )
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.lstrip("v").split(".")[:2])
 
 
 def gap_names(gaps: int) -> tuple[str, ...]:

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.estimate import Floats
-from models.step_cost.coverage import MEASURED_CONCURRENCY, MEASURED_CONTEXT, coverage_gaps, gap_bit
+from models.step_cost.constants import read_constants
+from models.step_cost.coverage import Measured, coverage_gaps, gap_bit
 from profiler.architecture import Architecture
 from profiler.deployment import Deployment, Speculation
 from profiler.errors import DeploymentError
@@ -100,13 +101,15 @@ def step_cost_inputs(
     cached_tokens: ArrayLike = 0.0,
     num_speculative_tokens: ArrayLike | None = None,
     draft_share: ArrayLike = 1.0,
+    measured: Measured | None = None,
 ) -> StepCostInputs:
     """The physics of one deployment and drafter over arrays of traffic; all arguments broadcast to one length.
 
     concurrency: running sequences b. context_tokens: mean tokens a sequence attends to while decoding. prefill_tokens:
     tokens of a prompt that are computed (not found in the prefix cache), cached_tokens those that are found.
     num_speculative_tokens: k, the speculation's own where left out; 0 is a schedule's tier that does not draft.
-    draft_share: m, the share of decode steps that draft. Raises DeploymentError for fp8 on a GPU without fp8 units.
+    draft_share: m, the share of decode steps that draft. measured: what the constants to be applied were fitted to; the
+    shipped ones' where left out. Raises DeploymentError for fp8 on a GPU without fp8 units.
     """
     k_given = 0 if speculation is None else speculation.num_speculative_tokens
     columns = np.broadcast_arrays(
@@ -120,6 +123,7 @@ def step_cost_inputs(
     b, context, prompt, cached, k, m = columns
     if speculation is None:
         k, m = np.zeros_like(b), np.zeros_like(b)
+    covered = read_constants().measured if measured is None else measured
     ranks = deployment.tensor_parallel_size
     target, gpu = deployment.target, deployment.gpu
     tokens = b * (1.0 + m * k)
@@ -166,8 +170,8 @@ def step_cost_inputs(
         reduces=full(2.0 * target.num_layers if ranks > 1 else 0.0),
         interconnect_bytes_per_s=full(gpu.interconnect_bytes_per_s or np.nan),
         eager=np.full(b.shape, deployment.enforce_eager, dtype=np.bool_),
-        gaps=coverage_gaps(deployment, speculation)
-        | np.where((b > MEASURED_CONCURRENCY) | (context > MEASURED_CONTEXT), gap_bit("traffic"), 0),
+        gaps=coverage_gaps(deployment, speculation, covered)
+        | np.where((b > covered.concurrency) | (context > covered.context_tokens), gap_bit("traffic"), 0),
     )
 
 

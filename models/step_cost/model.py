@@ -2,14 +2,15 @@
 
 `models.step_cost.passes` prices a pass by what it carries, `models.step_cost.closed_loop` composes requests of passes;
 here the shipped constants are applied to a table of rows. Constants, sources and spreads are in
-models/priors/step_cost.yaml. The spread is that of held-out predictions of measured speedups, by method and band of
-concurrency; what no measurement covers adds to it. No row is refused: an unknown interconnect costs its latency alone
-and says so in `gaps`.
+models/artifacts/step_cost.json. The spread is that of held-out predictions of measured speedups, by method and band of
+concurrency (models/training/intervals.py); what no measurement covers adds to it in quadrature. No row is refused: an
+unknown interconnect costs its latency alone and says so in `gaps`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,15 +46,15 @@ class StepCostEstimate:
 
 
 class StepCostModel:
-    """Passes priced with fitted constants; sklearn's predict shape, its fit is benchmarks/fit_step_cost.py."""
+    """Passes priced with fitted constants; sklearn's predict shape, its fit is models.training.step_cost."""
 
     constants_: StepCostConstants
 
     @classmethod
-    def from_priors(cls) -> StepCostModel:
-        """The model with the constants that ship in models/priors/step_cost.yaml."""
+    def from_artefact(cls, folder: Path | None = None) -> StepCostModel:
+        """The model with the constants of a folder of artefacts, the shipped ones where left out; ArtefactError."""
         model = cls()
-        model.constants_ = read_constants()
+        model.constants_ = read_constants(folder)
         return model
 
     def predict(self, inputs: StepCostInputs) -> StepCostEstimate:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.estimate import Floats
+from models.step_cost.coverage import Measured
 from models.step_cost.inputs import StepCostInputs, step_cost_inputs
 from profiler.deployment import Deployment, Speculation
 from profiler.measurements import read_cells, read_engines
@@ -62,23 +63,31 @@ class Cells:
     suspect: Mask
     pure: Mask
     baseline: NDArray[np.int64]
+    folder: NDArray[np.int64]  # place among the folders that were read
     inputs: StepCostInputs  # the physics of each row
+    measured: Measured  # what all of them together cover
 
     def __len__(self) -> int:
         """Number of cells."""
         return int(self.cell_id.shape[0])
 
     @classmethod
-    def read(cls, folder: Path, *, shapes: Path | None = None) -> Cells:
-        """The cells of a folder with cost_cells.csv and engines.csv; MeasurementsError where it cannot be read.
+    def read(cls, folder: Path, *others: Path) -> Cells:
+        """The cells of folders with cost_cells.csv and engines.csv; MeasurementsError where one cannot be read.
 
-        shapes: the folder of shapes.yaml, `grids` beside `folder` where left out.
+        The models' dimensions are read from shapes.yaml in the folder, or else in `grids` beside it. Cells of different
+        folders are of different hosts: they are neither joined nor each other's baseline.
         """
-        engines = {engine["engine_id"]: engine for engine in read_engines(folder)}
-        known_shapes = read_shapes(folder.parent / "grids" if shapes is None else shapes)
-        rows = joined_runs([row for row in read_cells(folder) if "compilation_config" not in row["key"]])
-        ran = {i: measured_deployment(engines[i], known_shapes) for i in {row["engine_id"] for row in rows}}
-        return cls._of(rows, [ran[row["engine_id"]] for row in rows])
+        rows: list[Row] = []
+        ran: list[tuple[Deployment, Speculation | None]] = []
+        for place, where in enumerate((folder, *others)):
+            engines = {engine["engine_id"]: engine for engine in read_engines(where)}
+            shapes = read_shapes(where if (where / "shapes.yaml").exists() else where.parent / "grids")
+            its = joined_runs([row for row in read_cells(where) if "compilation_config" not in row["key"]])
+            known = {i: measured_deployment(engines[i], shapes) for i in {row["engine_id"] for row in its}}
+            rows += [row | {"folder": place} for row in its]
+            ran += [known[row["engine_id"]] for row in its]
+        return cls._of(rows, ran)
 
     @classmethod
     def _of(cls, rows: Sequence[Row], ran: Sequence[tuple[Deployment, Speculation | None]]) -> Cells:
@@ -112,7 +121,11 @@ class Cells:
             # Fewer completions than a third of the steps: the median step carries no prefill.
             pure=numbers("completions") < numbers("steps") / 3.0,
             baseline=_baselines(rows),
+            folder=np.array([row["folder"] for row in rows], dtype=np.int64),
             inputs=StepCostInputs.concatenate(physics),
+            measured=Measured.of(
+                ran, concurrency=max(row["concurrency"] for row in rows), context_tokens=max(map(_context, rows))
+            ),
         )
 
     @property
@@ -182,10 +195,16 @@ def _physics(row: Row, deployment: Deployment, speculation: Speculation | None) 
         deployment,
         speculation,
         concurrency=row["concurrency"],
-        context_tokens=row["input_tokens"] + row["output_tokens"] / 2,
+        context_tokens=_context(row),
         prefill_tokens=row["input_tokens"],
         draft_share=1.0 if row["draft_share"] is None else min(row["draft_share"], 1.0),
+        measured=Measured(),  # gaps are of no use here
     )
+
+
+def _context(row: Row) -> float:
+    """Mean tokens that a decoding sequence attends to."""
+    return float(row["input_tokens"] + row["output_tokens"] / 2)
 
 
 def _size_ratio(deployment: Deployment, speculation: Speculation | None) -> float:
@@ -212,7 +231,9 @@ def _baselines(rows: Sequence[Row]) -> NDArray[np.int64]:
 
 
 def _point(row: Row) -> tuple[Any, ...]:
-    return tuple(row[name] for name in ("target", "quantization", "concurrency", "input_tokens", "output_tokens"))
+    return tuple(
+        row[name] for name in ("folder", "target", "quantization", "concurrency", "input_tokens", "output_tokens")
+    )
 
 
 def rows_of(cells: Cells, rows: Mask) -> Cells:
@@ -222,6 +243,6 @@ def rows_of(cells: Cells, rows: Mask) -> Cells:
     parts: dict[str, Any] = {field.name: getattr(cells, field.name) for field in fields(cells)}
     inputs = cells.inputs
     kept = StepCostInputs(*(getattr(inputs, field.name)[rows] for field in fields(inputs)))
-    arrays = {name: value[rows] for name, value in parts.items() if name not in ("inputs", "baseline")}
+    arrays = {name: value[rows] for name, value in parts.items() if name not in ("inputs", "baseline", "measured")}
     baseline = np.where(cells.baseline >= 0, place[cells.baseline], -1)[rows]
-    return Cells(**arrays, inputs=kept, baseline=baseline)
+    return Cells(**arrays, inputs=kept, baseline=baseline, measured=cells.measured)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtr
 
 from models.estimate import Floats
 from models.training.cells import Mask
 
 THRESHOLD = 1.05  # the policy's default min_speedup
+THRESHOLDS: Floats = np.linspace(1.0, 1.5, 11)  # that an operator may ask for
+_BINS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +54,18 @@ def balanced_accuracy(enable: Mask, pays: Mask) -> float | None:
     """Mean of the shares decided rightly on both sides, over the sides that occur; None without cells."""
     right = [float(np.mean(enable[pays == side] == side)) for side in (True, False) if (pays == side).any()]
     return float(np.mean(right)) if right else None
+
+
+def calibration_error(predicted: Floats, log_sd: Floats, truth: Floats) -> float | None:
+    """Mean difference between the stated probability that a speedup reaches a threshold and how often it does.
+
+    Over all cells and `THRESHOLDS`, in ten bins of the probability, each with the weight of its cases.
+    """
+    if not truth.size:
+        return None
+    z = np.log(predicted[:, None] / THRESHOLDS) / log_sd[:, None]
+    stated = ndtr(z).ravel()
+    reached = (truth[:, None] >= THRESHOLDS).ravel().astype(np.float64)
+    place = np.minimum((stated * _BINS).astype(np.int64), _BINS - 1)
+    gap = np.bincount(place, weights=stated - reached, minlength=_BINS)
+    return float(np.abs(gap).sum() / stated.size)

@@ -1,9 +1,13 @@
 """What would the literature's formula, a single rule, the roofline alone or earlier constants say of the same cells?
 
-A fitted model has to beat each of them on the same folds; none of them is fitted here, so that no fold can leak.
+A fitted model has to beat each of them on the same folds; none of them is fitted here, so that no fold can leak. What
+other programs say is read from tables that a person made with them (benchmarks/), one file a program.
 """
 
 from __future__ import annotations
+
+import csv
+from pathlib import Path
 
 import numpy as np
 
@@ -11,6 +15,7 @@ from models.estimate import Floats
 from models.step_cost.passes import HOST_METHODS
 from models.training.cells import Cells
 from models.training.step_cost import Speedups
+from profiler.measurements import MeasurementsError
 
 # What the design notes' bursts gave, with which these cells were first compared.
 BURSTS = {
@@ -70,3 +75,26 @@ def _seven_constants(cells: Cells, c: dict[str, float]) -> tuple[Floats, Floats]
     end_to_end: Floats = (b * prefill + decode) / (b * own + decode_with)
     tpot: Floats = ((b - 1.0) * prefill + decode) / ((b - 1.0) * own + decode_with)
     return end_to_end, tpot
+
+
+def read_outside_rivals(cells: Cells, folder: Path) -> dict[str, Speedups]:
+    """Predictions of other programs by file name: `cell_id`, `speedup_end_to_end`, perhaps `speedup_tpot`.
+
+    Cells that a program could not predict are left out of its file, and are not scored for it.
+    """
+    found = {}
+    for path in sorted(folder.glob("*.csv")) if folder.is_dir() else ():
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        try:
+            told = {row["cell_id"]: row for row in rows if row["speedup_end_to_end"]}
+            both = [
+                np.array([float(told[i].get(name) or np.nan) if i in told else np.nan for i in cells.cell_id.tolist()])
+                for name in ("speedup_end_to_end", "speedup_tpot")
+            ]
+        except (KeyError, ValueError) as error:
+            raise MeasurementsError(
+                f"{path} cannot be read", expected="columns cell_id, speedup_end_to_end and numbers", got=str(error)
+            ) from error
+        found[path.stem] = Speedups(*(np.where(cells.judged, column, np.nan) for column in both))
+    return found

@@ -29,7 +29,7 @@ MIXTRAL = {
     "max_position_embeddings": 32768,
 }  # fmt: skip
 
-MODEL = StepCostModel.from_priors()
+MODEL = StepCostModel.from_artefact()
 TARGET = read_architecture(LLAMA_8B, name="Llama-3.1-8B")
 H200 = find_gpu("H200")
 DEPLOYMENT = Deployment(TARGET, H200)

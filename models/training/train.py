@@ -1,0 +1,39 @@
+"""What does it take to make the shipped models from measured tables? One call, the same files for the same tables.
+
+Fit, leave each target out, calibrate intervals on what that leaves, write the numbers and their manifest. Nothing is
+drawn at random and nothing is dated, so that training twice gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from models.artefact import write_numbers
+from models.step_cost.constants import ARTEFACT, CONSTANTS
+from models.training.cells import Cells
+from models.training.held_out import target_out_residuals
+from models.training.intervals import calibrate
+from models.training.step_cost import fit
+from models.training.step_cost_numbers import step_cost_numbers
+from profiler.measurements.table import CELLS_FILE
+
+
+def data_digest(folders: Sequence[Path]) -> str:
+    """SHA-256 over the cost cells of all folders."""
+    return hashlib.sha256(b"".join((folder / CELLS_FILE).read_bytes() for folder in folders)).hexdigest()
+
+
+def train_step_cost(cells: Cells, out: Path, *, data_sha256: str) -> None:
+    """Fit the step cost, calibrate its intervals and write it to `out`."""
+    every = np.ones(len(cells), dtype=np.bool_)
+    fitted = fit(cells, every)
+    residuals = target_out_residuals(cells, seen=every, start=fitted)
+    end_to_end, tpot = (
+        calibrate(cells, residual, np.isfinite(residual)) for residual in (residuals.end_to_end, residuals.tpot)
+    )
+    numbers = step_cost_numbers(cells, fitted, end_to_end, tpot, data_sha256=data_sha256)
+    write_numbers(ARTEFACT, numbers, features=tuple(CONSTANTS), folder=out, data_sha256=data_sha256)

@@ -28,7 +28,7 @@ from models.acceptance import (
 )
 from models.artefact import read_manifest
 from models.estimate import Estimate, Floats
-from models.step_cost import PassCosts, StepCostInputs, StepCostModel, step_cost_inputs
+from models.step_cost import PassCosts, StepCostInputs, StepCostModel, step_cost_table
 from profiler.deployment import Deployment
 
 Ints = NDArray[np.int64]
@@ -192,43 +192,18 @@ def _cost_inputs(
     conditions = np.array(
         [(c.conditions.context_tokens, c.conditions.input_tokens, c.conditions.cached_tokens, c.k) for c in cases]
     )
-    groups: dict[tuple[Candidate, int], list[int]] = {}
-    for index, c in enumerate(cases):
-        # Medusa's heads run in one pass whatever k is, which the physics takes from the speculation itself.
-        groups.setdefault((c.candidate, c.k if c.candidate.method == "medusa" else 0), []).append(index)
-    tables, order = [], []
-    for (candidate, k), members in groups.items():
-        rows = np.flatnonzero(np.isin(case, members))
-        if rows.size == 0:
-            continue
-        tables.append(
-            step_cost_inputs(
-                deployment,
-                candidate.speculation(k or candidate.ks[0]),
-                concurrency=running[rows],
-                context_tokens=conditions[case[rows], 0],
-                prefill_tokens=conditions[case[rows], 1] - conditions[case[rows], 2],
-                cached_tokens=conditions[case[rows], 2],
-                num_speculative_tokens=conditions[case[rows], 3],
-                draft_share=acceptance.draft_share[case[rows]],
-            )
-        )
-        order.append(rows)
-    if apart.size:
-        chosen = case[apart]
-        tables.append(
-            step_cost_inputs(
-                deployment,
-                None,
-                concurrency=without[apart],
-                context_tokens=conditions[chosen, 0],
-                prefill_tokens=conditions[chosen, 1] - conditions[chosen, 2],
-                cached_tokens=conditions[chosen, 2],
-            )
-        )
-    whole = StepCostInputs.concatenate(tables)
-    if len(order) == 1:
-        return whole
-    back = np.argsort(np.concatenate(order), kind="stable")
-    back = np.concatenate([back, np.arange(back.shape[0], len(whole))])
-    return StepCostInputs(*(getattr(whole, name)[back] for name in StepCostInputs.__slots__))
+    places: dict[Candidate, int] = {}
+    which = np.array([places.setdefault(c.candidate, len(places)) for c in cases])
+    row = np.concatenate([case, case[apart]])
+    context, prompt, cached, k = conditions[row].T
+    return step_cost_table(
+        deployment,
+        [*(candidate.speculation(candidate.ks[0]) for candidate in places), None],
+        which=np.concatenate([which[case], np.full(apart.size, len(places))]),
+        concurrency=np.concatenate([running, without[apart]]),
+        context_tokens=context,
+        prefill_tokens=prompt - cached,
+        cached_tokens=cached,
+        num_speculative_tokens=k,
+        draft_share=acceptance.draft_share[row],
+    )

@@ -3,7 +3,7 @@
 from models.step_cost.closed_loop import Latencies, PassCosts, closed_loop
 from models.step_cost.constants import read_constants
 from models.step_cost.coverage import GAPS, Measured, coverage_gaps, gap_names
-from models.step_cost.inputs import BASELINE, StepCostInputs, step_cost_inputs
+from models.step_cost.inputs import BASELINE, StepCostInputs, step_cost_inputs, step_cost_table
 from models.step_cost.model import StepCostEstimate, StepCostModel
 
 __all__ = [
@@ -20,4 +20,5 @@ __all__ = [
     "gap_names",
     "read_constants",
     "step_cost_inputs",
+    "step_cost_table",
 ]

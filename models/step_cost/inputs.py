@@ -79,16 +79,16 @@ class StepCostInputs:
 
 
 @dataclass(frozen=True, slots=True)
-class _Drafter:
-    """One drafter pass as functions of tokens; zero everywhere for methods without weights."""
+class _Drafters:
+    """One drafter pass of each row; zero for methods without weights."""
 
-    single_pass: bool  # all draft tokens come from one pass (Medusa's heads)
-    layers: float
+    passes: Floats  # of one step that drafts
+    layers: Floats
     weight_bytes: Floats
     kv_bytes: Floats
-    flops: Floats
+    flops: Floats  # per token
     prefill_flops: Floats
-    peak: float
+    peak: Floats
 
 
 def step_cost_inputs(
@@ -111,18 +111,52 @@ def step_cost_inputs(
     draft_share: m, the share of decode steps that draft. measured: what the constants to be applied were fitted to; the
     shipped ones' where left out. Raises DeploymentError for fp8 on a GPU without fp8 units.
     """
-    k_given = 0 if speculation is None else speculation.num_speculative_tokens
-    columns = np.broadcast_arrays(
-        np.atleast_1d(np.asarray(concurrency, dtype=np.float64)),
+    k = num_speculative_tokens
+    if k is None:
+        k = 0 if speculation is None else speculation.num_speculative_tokens
+    return step_cost_table(
+        deployment,
+        (speculation,),
+        which=0,
+        concurrency=concurrency,
+        context_tokens=context_tokens,
+        prefill_tokens=prefill_tokens,
+        cached_tokens=cached_tokens,
+        num_speculative_tokens=k,
+        draft_share=draft_share,
+        measured=measured,
+    )
+
+
+def step_cost_table(
+    deployment: Deployment,
+    speculations: Sequence[Speculation | None],
+    *,
+    which: ArrayLike,
+    concurrency: ArrayLike,
+    context_tokens: ArrayLike,
+    prefill_tokens: ArrayLike,
+    cached_tokens: ArrayLike,
+    num_speculative_tokens: ArrayLike,
+    draft_share: ArrayLike,
+    measured: Measured | None = None,
+) -> StepCostInputs:
+    """The rows of several drafters of one deployment in one table: row i is of `speculations[which[i]]`.
+
+    All other arguments are those of `step_cost_inputs`; a row without speculation has neither k nor m.
+    """
+    of, *columns = np.broadcast_arrays(
+        np.atleast_1d(np.asarray(which, dtype=np.int64)),
+        np.asarray(concurrency, dtype=np.float64),
         np.asarray(context_tokens, dtype=np.float64),
         np.asarray(prefill_tokens, dtype=np.float64),
         np.asarray(cached_tokens, dtype=np.float64),
-        np.asarray(k_given if num_speculative_tokens is None else num_speculative_tokens, dtype=np.float64),
+        np.asarray(num_speculative_tokens, dtype=np.float64),
         np.asarray(draft_share, dtype=np.float64),
     )
     b, context, prompt, cached, k, m = columns
-    if speculation is None:
-        k, m = np.zeros_like(b), np.zeros_like(b)
+    plain = np.array([speculation is None for speculation in speculations])[of]
+    k, m = np.where(plain, 0.0, k), np.where(plain, 0.0, m)
     covered = read_constants().measured if measured is None else measured
     ranks = deployment.tensor_parallel_size
     target, gpu = deployment.target, deployment.gpu
@@ -131,7 +165,9 @@ def step_cost_inputs(
     budget = float(deployment.max_num_batched_tokens or DEFAULT_BATCHED_TOKENS)
     others = tokens - tokens / np.maximum(b, 1.0)  # decode tokens of the other sequences share a pass's budget
     chunks = np.maximum(np.ceil(prompt / np.maximum(budget - others, budget / 8.0)), 1.0)
-    drafter = _drafter(deployment, speculation, b=b, context=context, prompt=prompt, cached=cached)
+    drafters = _drafters(
+        deployment, speculations, of=of, b=b, context=context, prompt=prompt, past=cached + prompt / 2.0, k=k
+    )
     # Two all-reduces a layer (after attention and after the MLP), as a ring: 2 (r - 1) / r of the message a rank.
     per_reduced_token = 2.0 * target.num_layers * target.hidden_size * 2.0 * 2.0 * (ranks - 1) / ranks
 
@@ -139,7 +175,7 @@ def step_cost_inputs(
         return np.full(b.shape, value, dtype=np.float64)
 
     return StepCostInputs(
-        method=np.full(b.shape, BASELINE if speculation is None else speculation.method, dtype="<U16"),
+        method=np.array([BASELINE if s is None else s.method for s in speculations], dtype="<U16")[of],
         concurrency=b,
         num_speculative_tokens=k,
         draft_share=m,
@@ -151,15 +187,15 @@ def step_cost_inputs(
         step_flops=tokens * per_token,
         peak_flops_per_s=full(_peak(deployment, target)),
         bandwidth_bytes_per_s=full(gpu.bandwidth_bytes_per_s),
-        draft_passes=m * (np.minimum(k, 1.0) if drafter.single_pass else k) * (drafter.layers > 0),
-        draft_layers=full(drafter.layers),
-        draft_weight_bytes=drafter.weight_bytes,
-        draft_kv_bytes=drafter.kv_bytes,
-        draft_flops=b * drafter.flops,
-        draft_first_flops=tokens * drafter.flops,
-        draft_peak_flops_per_s=full(drafter.peak),
+        draft_passes=m * drafters.passes,
+        draft_layers=drafters.layers,
+        draft_weight_bytes=drafters.weight_bytes,
+        draft_kv_bytes=drafters.kv_bytes,
+        draft_flops=b * drafters.flops,
+        draft_first_flops=tokens * drafters.flops,
+        draft_peak_flops_per_s=drafters.peak,
         prefill_flops=prompt * target.flops_per_token(cached + prompt / 2.0) / ranks,
-        draft_prefill_flops=drafter.prefill_flops,
+        draft_prefill_flops=drafters.prefill_flops,
         prefill_tokens=prompt,
         prefill_chunks=chunks,
         prefill_weight_bytes=target.decode_weight_bytes(tokens + prompt / chunks) / ranks,
@@ -170,7 +206,7 @@ def step_cost_inputs(
         reduces=full(2.0 * target.num_layers if ranks > 1 else 0.0),
         interconnect_bytes_per_s=full(gpu.interconnect_bytes_per_s or np.nan),
         eager=np.full(b.shape, deployment.enforce_eager, dtype=np.bool_),
-        gaps=coverage_gaps(deployment, speculation, covered)
+        gaps=np.array([coverage_gaps(deployment, speculation, covered) for speculation in speculations])[of]
         | np.where((b > covered.concurrency) | (context > covered.context_tokens), gap_bit("traffic"), 0),
     )
 
@@ -189,38 +225,47 @@ def _peak(deployment: Deployment, architecture: Architecture) -> float:
     return gpu.fp8_flops_per_s or gpu.bf16_flops_per_s
 
 
-def _drafter(
+def _drafters(
     deployment: Deployment,
-    speculation: Speculation | None,
+    speculations: Sequence[Speculation | None],
     *,
+    of: NDArray[np.int64],
     b: Floats,
     context: Floats,
     prompt: Floats,
-    cached: Floats,
-) -> _Drafter:
-    """What one pass of the drafter moves and computes; an MTP module is the target's own."""
+    past: Floats,
+    k: Floats,
+) -> _Drafters:
+    """What one pass of each row's drafter moves and computes; past: mean tokens that a prompt's token attends to."""
     ranks, target = deployment.tensor_parallel_size, deployment.target
-    zero = np.zeros_like(b)
-    peak = _peak(deployment, target)
-    if speculation is None or speculation.method in ("ngram", "suffix"):
-        return _Drafter(False, 0.0, zero, zero, zero, zero, peak)
-    own = speculation.draft is None and speculation.method == "mtp"
-    draft = target.mtp_head if own else speculation.draft
-    if draft is not None:
+    passes, layers, weights, kv, flops, prefill = np.zeros((6, *b.shape))
+    peak = np.full(b.shape, _peak(deployment, target))
+    for index, speculation in enumerate(speculations):
+        if speculation is None or speculation.method in ("ngram", "suffix"):
+            continue
+        draft = _weights_of(speculation, target)
         # A target's own module keeps its cache as the target does (MLA is not split).
-        split = _kv_split(target if own else draft, ranks)
-        return _Drafter(
-            single_pass=speculation.method == "medusa",
-            layers=float(max(draft.num_layers, 1)),
-            weight_bytes=draft.decode_weight_bytes(b) / ranks,
-            kv_bytes=b * draft.kv_read_bytes(context, deployment.kv_cache_dtype) / split,
-            flops=draft.flops_per_token(context) / ranks,
-            prefill_flops=prompt * draft.flops_per_token(cached + prompt / 2.0) / ranks,
-            peak=_peak(deployment, draft),
+        split = _kv_split(target if draft is target.mtp_head else draft, ranks)
+        rows = of == index
+        # Medusa's heads give all draft tokens in one pass.
+        passes[rows] = np.minimum(k[rows], 1.0) if speculation.method == "medusa" else k[rows]
+        layers[rows] = max(draft.num_layers, 1)
+        weights[rows] = draft.decode_weight_bytes(b[rows]) / ranks
+        kv[rows] = b[rows] * draft.kv_read_bytes(context[rows], deployment.kv_cache_dtype) / split
+        flops[rows] = draft.flops_per_token(context[rows]) / ranks
+        prefill[rows] = prompt[rows] * draft.flops_per_token(past[rows]) / ranks
+        peak[rows] = _peak(deployment, draft)
+    return _Drafters(passes, layers, weights, kv, flops, prefill, peak)
+
+
+def _weights_of(speculation: Speculation, target: Architecture) -> Architecture:
+    """The drafter, for MTP without one the target's own module; DeploymentError where there is none."""
+    draft = target.mtp_head if speculation.method == "mtp" and speculation.draft is None else speculation.draft
+    if draft is None:
+        raise DeploymentError(
+            f"The method {speculation.method} needs a drafter",
+            expected="the drafter's architecture, or a target with a multi-token-prediction module for mtp",
+            got="none",
+            field="deployment.speculation.draft",
         )
-    raise DeploymentError(
-        f"The method {speculation.method} needs a drafter",
-        expected="the drafter's architecture, or a target with a multi-token-prediction module for mtp",
-        got="none",
-        field="deployment.speculation.draft",
-    )
+    return draft

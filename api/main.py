@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from api.commands import advise, catalog, data, memory, observe, profile, serve, sweep
+from api.commands import advise, catalog, data, evaluate, memory, observe, profile, serve, sweep, train
 from api.commands.group import Group
 
 Job = Callable[[], int]  # what a command does, once its options are read; returns the exit code
@@ -50,6 +50,8 @@ app.command("profile", short_help="Measure a real vLLM with your prompts, withou
 app.command("observe", short_help="What a live vLLM server is doing, from its /metrics.")(observe.observe)
 app.add_typer(data.app, name="data", short_help="The measurements behind the predictions: coverage and plots.")
 app.command("sweep", short_help="Measure a grid of engines and traffic, for fitting the cost model.")(sweep.sweep)
+app.command("train", short_help="Rebuild the models from measured tables, yours among them.")(train.train)
+app.command("evaluate", short_help="How far off predictions are where no fit has looked.")(evaluate.evaluate)
 app.command("serve", short_help="The same as an HTTP service.")(serve.serve)
 
 

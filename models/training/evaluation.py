@@ -7,7 +7,7 @@ that a speedup reaches a threshold, over the thresholds of `THRESHOLDS`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -69,12 +69,12 @@ class Evaluation:
         }
 
 
-def evaluate(cells: Cells, *, folder: Path, processes: int | None = None) -> Evaluation:
-    """Refit for every fold and score; `folder` has the tables (runs of one cell give the noise floor)."""
-    noise = noise_floor(read_cells(folder))
+def evaluate(cells: Cells, *, folders: Sequence[Path], processes: int | None = None) -> Evaluation:
+    """Refit for every fold and score; `folders` have the tables (runs of one cell give the noise floor)."""
+    noise = noise_floor(row for folder in folders for row in read_cells(folder))
     floor = speedup_floor(noise)
     predictions = held_out_families(cells, processes=processes)
-    others = rivals(cells) | read_outside_rivals(cells, folder.parent / "rivals")
+    others = rivals(cells) | read_outside_rivals(cells, folders[0].parent / "rivals")
     table: dict[str, dict[str, dict[str, Figures]]] = {}
     for family, held in predictions.items():
         seen = cells.judged & np.isfinite(held.speedups.end_to_end)

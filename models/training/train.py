@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from models.artefact import write_numbers
 from models.step_cost.constants import ARTEFACT, CONSTANTS
+from models.training.card import build_card, step_cost_card, write_card
 from models.training.cells import Cells
+from models.training.evaluation import evaluate
 from models.training.held_out import target_out_residuals
 from models.training.intervals import calibrate
+from models.training.own_rows import OwnRows, compare_own_rows
 from models.training.step_cost import fit
 from models.training.step_cost_numbers import step_cost_numbers
 from profiler.measurements.table import CELLS_FILE
@@ -37,3 +42,21 @@ def train_step_cost(cells: Cells, out: Path, *, data_sha256: str) -> None:
     )
     numbers = step_cost_numbers(cells, fitted, end_to_end, tpot, data_sha256=data_sha256)
     write_numbers(ARTEFACT, numbers, features=tuple(CONSTANTS), folder=out, data_sha256=data_sha256)
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What training wrote, and what rows of later folders changed (None without any)."""
+
+    card: dict[str, Any]
+    own_rows: OwnRows | None
+
+
+def train(folders: Sequence[Path], out: Path, *, processes: int | None = None) -> Trained:
+    """Rebuild every artefact and the card in `out` from folders of tables. Raises MeasurementsError."""
+    cells = Cells.read(*folders)
+    train_step_cost(cells, out, data_sha256=data_digest(folders))
+    evaluation = evaluate(cells, folders=folders, processes=processes)
+    card = build_card({"step_cost": step_cost_card(evaluation)}, folders=folders, out=out)
+    write_card(card, out)
+    return Trained(card, compare_own_rows(cells))

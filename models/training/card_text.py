@@ -1,0 +1,142 @@
+"""The model card as Markdown: aims beside results first, then where the errors lie, then everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from models.training.folds import TARGET_OUT
+
+OURS = "specworth"
+_COLUMNS = {
+    "mape": "MAPE", "p90": "p90", "bias": "bias", "tpot_mape": "TPOT MAPE", "tpot_p90": "TPOT p90",
+    "balanced_accuracy": "balanced accuracy", "balanced_accuracy_clear": "clear cells", "regret": "regret",
+    "calibration_error": "calibration", "coverage": "coverage", "interval": "± interval",
+}  # fmt: skip
+_READING = """Errors are of the end-to-end speedup, |predicted / measured - 1|, acceptance given (each cell with its
+measured τ and m), both arms predicted by a fit that saw no row of the group. Balanced accuracy is of the decision at
+1.05; *clear cells* are further from it than the noise floor of a speedup. Regret is the speed lost against always
+choosing right. Calibration is the mean gap between the stated probability of reaching a threshold and how often it is
+reached, over thresholds 1.0 to 1.5. Coverage is the share of cells in their 90 % interval, whose width comes from
+targets that were absent from the fit and from the group; *± interval* is its median half-width."""
+_COVERAGE = """Nominal 90 %, one target out. With so few targets this is what was seen, not a guarantee. Intervals are
+split-conformal with residuals scaled by method and band of concurrency, groups with few cells drawn towards the
+product of their method's and their band's level (`models/training/intervals.py`). Beyond what was measured they widen:
+each gap (GPU, engine version, method, tensor parallelism, experts, quantisation, eager mode, kind of attention, traffic
+beyond the largest) adds its own variance, from shifting the constants that it touches and carrying them through the
+physics (`gaps` in `step_cost.json`, each with its source); such a verdict is never decisive without a probe."""
+
+
+def model_card(card: Mapping[str, Any]) -> str:
+    """MODEL_CARD.md."""
+    cost = card["step_cost"]
+    lines = [
+        "# Model card", "",
+        "Rendered from `card.json` by `specworth train`; do not edit.", "",
+        f"- Revision {card['git_revision']}; "
+        + ", ".join(f"{name} {number}" for name, number in card["versions"].items())
+        + ".",
+        *(f"- Data: `{d['file']}`, {d['rows']} rows, SHA-256 {d['sha256'][:16]}." for d in card["data"]),
+        *(f"- Artefact: `{name}`, SHA-256 {its['sha256'][:16]}." for name, its in card["artefacts"].items()),
+        "", "## Step cost", "",
+        "A pass of the engine is priced by a roofline with fitted overheads (`models/step_cost/passes.py`), requests",
+        "by a closed loop of passes. " + _noise(cost), "",
+        "### Aims, one target out", "",
+        *table(("figure", "method", "aim", "found", "met"), map(_aim, cost["aims"])),
+        "", *cost.get("notes", ()),
+        "", "### Where no target was seen", "", _READING, "",
+        *predictors(cost["families"][TARGET_OUT]),
+        "", "Other groups left out (our own figures; `step_cost.md` has every rival):", "",
+        *families(cost["families"]),
+        "", "### Coverage of intervals", "", _COVERAGE, "",
+        *table(
+            ("of", "group", "cells", "inside"),
+            (
+                (group, name, str(its["cells"]), percent(its["inside"]))
+                for group, names in cost["coverage"].items()
+                for name, its in names.items()
+            ),
+        ),
+    ]  # fmt: skip
+    for name in ("residuals", "learned_residuals"):
+        if name in cost:
+            lines += ["", *cost[name]["text"]]
+    for part in ("acceptance", "benefit"):
+        if part in card and "text" in card[part]:
+            lines += ["", *card[part]["text"]]
+    return "\n".join(lines) + "\n"
+
+
+def step_cost_tables(cost: Mapping[str, Any]) -> str:
+    """step_cost.md: every family of folds, method and predictor."""
+    lines = [
+        "# Step cost: held-out errors of the predicted speedup, acceptance given", "",
+        "Rendered by `specworth train`; `specworth evaluate` makes the same figures anew.", "", _READING,
+    ]  # fmt: skip
+    for family, methods in cost["families"].items():
+        lines += ["", f"## {family[0].upper()}{family[1:]}", "", *predictors(methods)]
+    return "\n".join(lines) + "\n"
+
+
+def predictors(methods: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[str]:
+    """One table: each predictor of each method."""
+    return table(
+        ("method", "predictor", "cells", *_COLUMNS.values()),
+        (
+            (method, name, str(its["cells"]), *(figure(its.get(column)) for column in _COLUMNS))
+            for method, names in methods.items()
+            for name, its in names.items()
+        ),
+    )
+
+
+def families(found: Mapping[str, Mapping[str, Mapping[str, Mapping[str, Any]]]]) -> list[str]:
+    """One table: our own figures in each family of folds."""
+    return table(
+        ("left out", "method", "cells", *_COLUMNS.values()),
+        (
+            (family, method, str(names[OURS]["cells"]), *(figure(names[OURS].get(column)) for column in _COLUMNS))
+            for family, methods in found.items()
+            for method, names in methods.items()
+        ),
+    )
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Lines of a Markdown table."""
+    return [_row(header), "|" + " --- |" * len(header), *map(_row, rows)]
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def figure(value: float | None) -> str:
+    """Three decimals, nothing where there is nothing."""
+    return "" if value is None else f"{value:.3f}"
+
+
+def percent(value: float | None) -> str:
+    """Per cent without decimals."""
+    return "" if value is None else f"{value:.0%}"
+
+
+def _aim(aim: Mapping[str, Any]) -> tuple[str, ...]:
+    least, most = aim["least"], aim["most"]
+    if least is not None and most is not None:
+        wanted = f"{least:.3g} to {most:.3g}"
+    else:
+        wanted = f"at least {least:.3g}" if least is not None else f"at most {most:.3g}"
+    met = {True: "yes", False: "**no**", None: "not measured"}[aim["met"]]
+    return aim["name"], aim["method"], wanted, figure(aim["found"]), met
+
+
+def _noise(cost: Mapping[str, Any]) -> str:
+    noise = cost["noise_floor"]
+    if not noise["pairs"]:
+        return "No cell was measured twice: the noise floor is not known."
+    return (
+        f"Noise floor: two runs of one cell differ by {noise['median']:.1%} in the median, {noise['p90']:.1%} at p90 "
+        f"({noise['cells']} cells, {noise['pairs']} pairs, throughput); a speedup, a ratio of two, by "
+        f"{cost['speedup_noise_floor']:.1%} at p90."
+    )

@@ -17,6 +17,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from profiler.errors import InputError
 
 PREFIX = "SPECWORTH_"
+# Read elsewhere: where tests keep their vLLM (tests/real_vllm/install.py); a sweep's revision on a host without git.
+NOT_OURS = ("CACHE", "REVISION")
 
 
 class Settings(BaseSettings):
@@ -66,7 +68,7 @@ def unknown_settings(environment: Mapping[str, str] = os.environ) -> list[str]:
     """Names of SPECWORTH_ variables that are no setting, each with the nearest name that is one."""
     from rapidfuzz import process
 
-    known = [name.upper() for name in Settings.model_fields]
+    known = [*(name.upper() for name in Settings.model_fields), *NOT_OURS]
     found = []
     for variable in sorted(environment):
         name = variable.removeprefix(PREFIX)

@@ -1,8 +1,11 @@
 """Settings: their defaults, and what an operator reads when one cannot be used."""
 
+import re
+from pathlib import Path
+
 import pytest
 
-from api.settings import Settings, load_settings, unknown_settings
+from api.settings import NOT_OURS, Settings, load_settings, unknown_settings
 from profiler.errors import InputError
 
 
@@ -59,3 +62,20 @@ def test_a_mistyped_variable_is_told_with_the_nearest_setting():
     """A typing mistake is no silent default."""
     found = unknown_settings({"SPECWORTH_MAX_BODY": "1", "PATH": "x", "SPECWORTH_PORT": "1"})
     assert found == ["SPECWORTH_MAX_BODY (nearest: SPECWORTH_MAX_BODY_BYTES)"]
+
+
+def test_variables_that_other_parts_read_are_no_mistakes():
+    """Whoever has set the tests' cache folder or a sweep's revision is not told that the service ignores it."""
+    assert unknown_settings({"SPECWORTH_CACHE": "/var/cache", "SPECWORTH_REVISION": "abc"}) == []
+    assert unknown_settings({"SPECWORTH_CACH": "/var/cache"}) == ["SPECWORTH_CACH (nearest: SPECWORTH_CACHE)"]
+
+
+def test_every_variable_of_the_project_is_a_setting_or_known_to_be_none():
+    """A new SPECWORTH_ variable anywhere in the sources must be told to the service, or it warns of it."""
+    root = Path(__file__).parents[2]
+    known = {name.upper() for name in Settings.model_fields} | set(NOT_OURS)
+    sources = [*(path for folder in ("profiler", "models", "advisor", "api", "benchmarks") for path in
+                 (root / folder).rglob("*.py")), root / "tests" / "real_vllm" / "install.py", root / "Makefile",
+               root / "README.md"]  # fmt: skip
+    named = {found for path in sources for found in re.findall(r"SPECWORTH_([A-Z_]*[A-Z])", path.read_text())}
+    assert named - known == {"X"}  # the placeholder in the settings' own description

@@ -41,6 +41,11 @@ class Knobs:
     chat: bool = True  # False: no chat template
     block_size: int = 16
     jitter_s: float = 0.0  # most that a request waits longer, at random
+    put_off: int = 0  # requests that are answered `put_off_status` first, whatever they ask
+    put_off_status: int = 429
+    retry_after: str | None = None  # what the header says then
+    metrics_delay_s: float = 0.0
+    most_at_once: int | None = None  # more are put off, as a gateway's limit does
 
 
 @dataclass
@@ -96,6 +101,10 @@ def _application(fake: FakeVllm) -> web.Application:
             os._exit(3)
         if fault == "restart" and number == knobs.fault_after:
             fake.restart()
+        if knobs.put_off > 0 or (knobs.most_at_once is not None and fake.in_flight >= knobs.most_at_once):
+            knobs.put_off -= 1
+            header = {} if knobs.retry_after is None else {"Retry-After": knobs.retry_after}
+            return web.json_response({"error": "too many requests"}, status=knobs.put_off_status, headers=header)
         words = len(_text(body).split())
         if words + int(body["max_tokens"]) > knobs.max_model_len:
             message = f"This model's maximum context length is {knobs.max_model_len} tokens."
@@ -134,6 +143,7 @@ def _application(fake: FakeVllm) -> web.Application:
         if not fake.knobs.with_metrics:
             return web.Response(status=404)
         fake.scrapes += 1
+        await asyncio.sleep(fake.knobs.metrics_delay_s)
         return web.Response(text=fake.metrics())
 
     async def health(_: web.Request) -> web.Response:

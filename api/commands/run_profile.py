@@ -114,6 +114,9 @@ def _run(
             raise
         print(f"specworth: {error.line()}{_where(session, out)}", file=sys.stderr)
         return 1
+    except Exception as error:  # whatever else it is, a closed pipe or a fault of ours: it cost GPU time until here
+        _keep(build("partial", f"{type(error).__name__}: {error}"), out, measured=bool(session.record.waves))
+        raise
     finished = build("complete", ended)
     kept = _keep(finished, out, measured=True)
     if options["log_folder"] is None:

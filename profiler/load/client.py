@@ -1,7 +1,8 @@
 """One streamed request: when its tokens came, how many the server counted, and what went wrong if anything did.
 
 TTFT is from sending to the first chunk that carries text; TPOT = (end to end - TTFT) / (output tokens - 1), with output
-tokens from the server's usage, so that chunks of several tokens (speculation) count right. A failed request is a record
+tokens from the server's usage, so that chunks of several tokens (speculation) count right. A request that was put off
+(HTTP 429, 503) is sent again (`profiler.load.patience`) and timed from its last sending. A failed request is a record
 with its error, never an exception: a wave keeps what was measured.
 """
 
@@ -10,13 +11,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import aiohttp
 import orjson
 
 from profiler.errors import EndpointError
+from profiler.load.patience import Patience, retry_after_s
 from profiler.load.request import RequestPlan
 from profiler.prompts.sample import Prompt
 
@@ -42,6 +44,9 @@ class Served:
     finish_reason: str | None = None
     speculation: Mapping[str, Any] | None = None  # the server's own per-request counts, where it gives them
     error: str | None = None
+    retry_after_s: float | None = None  # where the server put this request off; 0 if it does not say for how long
+    retries: int = 0  # how often it was put off and sent again; `waited_s` in between
+    waited_s: float = 0.0
 
     @property
     def ok(self) -> bool:
@@ -145,17 +150,39 @@ class _Stream:
 
 
 async def serve_one(
-    session: aiohttp.ClientSession, plan: RequestPlan, prompt: Prompt, *, index: int, max_tokens: int | None = None
-) -> Served:
-    """Send one request and read its stream to the end; max_tokens: what the context leaves for the answer."""
+    session: aiohttp.ClientSession, plan: RequestPlan, prompt: Prompt, *, index: int, max_tokens: int | None = None,
+    patience: Patience | None = None, until_s: float | None = None,
+) -> Served:  # fmt: skip
+    """Send one request and read its stream to the end.
+
+    Args:
+        session: from `Endpoint.session()`.
+        plan: how prompts become requests.
+        prompt: what is sent.
+        index: of the prompt in its sample.
+        max_tokens: what the context leaves for the answer.
+        patience: with a server that puts requests off.
+        until_s: monotonic time from which no request that was put off is sent again.
+    """
     body = orjson.dumps(plan.body(prompt, max_tokens=max_tokens), option=orjson.OPT_NON_STR_KEYS)
+
+    async def attempt() -> Served:
+        return await _send(session, plan.path.lstrip("/"), body, index=index)
+
+    served, retries, waited_s = await (patience or Patience()).keep_trying(attempt, until_s=until_s)
+    return replace(served, retries=retries, waited_s=waited_s) if retries else served
+
+
+async def _send(session: aiohttp.ClientSession, path: str, body: bytes, *, index: int) -> Served:
     stream = _Stream()
+    put_off: float | None = None
     started = time.monotonic()
     error: str | None = None
     try:
         headers = {"Content-Type": "application/json"}
-        async with session.post(plan.path.lstrip("/"), data=body, headers=headers) as reply:
+        async with session.post(path, data=body, headers=headers) as reply:
             if reply.status != 200:
+                put_off = retry_after_s(reply.status, reply.headers.get("Retry-After"))
                 error = f"HTTP {reply.status}: {(await reply.text())[:300]}"
             else:
                 async for line in reply.content:
@@ -187,6 +214,7 @@ async def serve_one(
         finish_reason=stream.finish_reason,
         speculation=stream.speculation,
         error=error,
+        retry_after_s=put_off,
     )
 
 

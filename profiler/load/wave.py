@@ -2,7 +2,8 @@
 
 Each worker sends its next prompt as soon as its last answer is whole, so `concurrency` requests are in flight until the
 prompts run out. Throughput is taken over the steady part: from the moment when all workers are busy to the first moment
-when one has nothing left to send; a wave too short for that takes its whole length, and says so.
+when one has nothing left to send; a wave too short for that takes its whole length, and says so. A wave that something
+breaks into (Ctrl-C, a listener that fails) hands over what was answered until then.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ import numpy as np
 
 from profiler.errors import EndpointError
 from profiler.load.client import Served, fetch_metrics, serve_one
+from profiler.load.patience import Patience
 from profiler.load.request import RequestPlan
 from profiler.metrics import Gauges, Scrape, Window, read_gauges, read_scrape, read_window
 from profiler.prompts.sample import Prompt
 
+INTERRUPTED = "interrupted"  # why a wave that was broken into stopped early
+_LAST_LOOK_S = 2.0  # for the counters of a wave that was broken into: whoever stops us does not want to wait
 SAMPLE_EVERY_S = 1.0  # how often gauges are read during a wave; a scrape of a busy vLLM takes 5 to 20 ms
 
 
@@ -38,6 +42,12 @@ class Wave:
     stopped_early: str | None = None  # why prompts were left unsent
     notes: tuple[str, ...] = field(default=())
     gpu_bytes: tuple[int, ...] = ()  # GPU memory in use, sampled while it ran
+    abandoned: int = 0  # requests that were in flight when the wave was broken into: in the counters, not in `served`
+
+    @property
+    def put_off(self) -> int:
+        """Answers "not now" (HTTP 429, 503), each followed by another sending of the request or by its failure."""
+        return sum(s.retries + (s.retry_after_s is not None) for s in self.served)
 
     @property
     def whole(self) -> list[Served]:
@@ -91,6 +101,8 @@ async def run_wave(
     answer_limits: Mapping[int, int] | None = None,
     read_gpu_bytes: Callable[[], int | None] | None = None,
     on_sample: Callable[[Gauges, Window], None] | None = None,
+    on_cut: Callable[[Wave], None] | None = None,
+    patience: Patience | None = None,
 ) -> Wave:
     """Send the prompts, `concurrency` at a time, and read the counters around them.
 
@@ -106,23 +118,28 @@ async def run_wave(
         answer_limits: index of a prompt -> longest answer that the context leaves for it.
         read_gpu_bytes: GPU memory in use now; None where it cannot be told.
         on_sample: called about once a second with the gauges and the counters since the wave's start.
+        on_cut: called with what was measured until then where an exception or a cancellation ends the wave.
+        patience: with requests that the server puts off.
     """
     before = await _scrape(session) if with_metrics else None
     queue, limits = iter(prompts), answer_limits or {}
     served: list[Served] = []
-    failures = 0
+    failures = sent = 0
     stopped: str | None = None
     started = time.monotonic()
 
     async def worker() -> None:
-        nonlocal failures, stopped
+        nonlocal failures, sent, stopped
         for index, prompt in queue:  # one iterator shared by all workers: each prompt is sent once
             if stopped is not None:
                 return
             if deadline_s is not None and time.monotonic() > deadline_s:
                 stopped = "the budget ended"
                 return
-            record = await serve_one(session, plan, prompt, index=index, max_tokens=limits.get(index))
+            sent += 1
+            record = await serve_one(
+                session, plan, prompt, index=index, max_tokens=limits.get(index), patience=patience, until_s=deadline_s
+            )
             served.append(record)
             if not record.refused:  # a bad request says nothing about the server
                 failures = 0 if record.ok else failures + 1
@@ -148,28 +165,45 @@ async def run_wave(
             if on_sample is not None:
                 on_sample(gauges[-1], read_window(before, scrape))
 
+    def wave(after: Scrape | None, *, ended_s: float, stopped_early: str | None) -> Wave:
+        window = read_window(before, after) if before is not None and after is not None else None
+        return Wave(
+            concurrency=concurrency,
+            served=tuple(sorted(served, key=lambda s: s.index)),
+            started_s=started,
+            seconds=ended_s - started,
+            window=window,
+            gauges=tuple(gauges),
+            gpu_bytes=tuple(gpu_bytes),
+            stopped_early=stopped_early,
+            notes=("the server restarted during the wave",) if window is not None and window.restarted else (),
+            abandoned=sent - len(served),
+        )
+
     sampler = asyncio.create_task(sample())
+    workers = [asyncio.create_task(worker()) for _ in range(min(concurrency, len(prompts)))]
     try:
-        await asyncio.gather(*(worker() for _ in range(min(concurrency, len(prompts)))))
-    finally:
-        sampler.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await sampler
-    seconds = time.monotonic() - started
-    after = await _scrape(session) if before is not None else None
-    return Wave(
-        concurrency=concurrency,
-        served=tuple(sorted(served, key=lambda s: s.index)),
-        started_s=started,
-        seconds=seconds,
-        window=read_window(before, after) if after is not None else None,
-        gauges=tuple(gauges),
-        gpu_bytes=tuple(gpu_bytes),
-        stopped_early=stopped,
-        notes=("the server restarted during the wave",)
-        if after and before and read_window(before, after).restarted
-        else (),
-    )
+        await asyncio.gather(*workers)
+    except BaseException:
+        await _cancel(*workers, sampler)
+        ended_s = time.monotonic()
+        if on_cut is not None:
+            after = None
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_LOOK_S):
+                    after = await _scrape(session) if before is not None else None
+            on_cut(wave(after, ended_s=ended_s, stopped_early=INTERRUPTED))
+        raise
+    await _cancel(sampler)
+    ended_s = time.monotonic()
+    return wave(await _scrape(session) if before is not None else None, ended_s=ended_s, stopped_early=stopped)
+
+
+async def _cancel(*tasks: asyncio.Task[None]) -> None:
+    """End tasks and take what they raise."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _scrape(session: aiohttp.ClientSession) -> Scrape | None:

@@ -120,14 +120,24 @@ class ArmUnderProbe:
     async def _warm_wave(self, setting: Setting, prompts: Sequence[Prompt]) -> Wave:
         mirrored = [(i, _mirrored(prompt)) for i, prompt in enumerate(prompts)]
         plan = replace(self.plan(setting.temperature), max_tokens=WARM_UP_TOKENS)
-        wave = await run_wave(self.session, plan, mirrored, concurrency=setting.concurrency, with_metrics=False)
-        self.spending.warm_up_s += wave.seconds
-        return wave
+        begun = time.monotonic()
+        try:
+            return await run_wave(
+                self.session, plan, mirrored, concurrency=setting.concurrency, with_metrics=False,
+                patience=self.settings.patience,
+            )  # fmt: skip
+        finally:
+            self.spending.warm_up_s += time.monotonic() - begun
 
     async def measure(
-        self, setting: Setting, planned: WavePlan, prompts: Mapping[int, Prompt], *, until_s: float
-    ) -> Wave:
-        """One wave; `until_s`: budgeted seconds of this server after which no further prompt is sent."""
+        self, setting: Setting, planned: WavePlan, prompts: Mapping[int, Prompt], *, until_s: float,
+        on_cut: Callable[[Wave], None],
+    ) -> Wave:  # fmt: skip
+        """One wave.
+
+        until_s: budgeted seconds of this server after which no further prompt is sent. on_cut: takes what was answered
+        where something breaks in.
+        """
         asked = [(index, prompts[index]) for index in planned.prompts if index in prompts]
         values = {"arm": self.name, "concurrency": setting.concurrency, "structure": planned.structure}
         text = f"{self.name}: {len(asked)} prompts ({planned.structure}), {setting.concurrency} at once"
@@ -146,6 +156,8 @@ class ArmUnderProbe:
                 with_metrics=self.facts.has_metrics,
                 answer_limits=self.answer_limits,
                 read_gpu_bytes=self.read_gpu_bytes,
+                on_cut=on_cut,
+                patience=self.settings.patience,
             )
         finally:
             self.spending.measuring_s += time.monotonic() - begun

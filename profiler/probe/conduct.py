@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from profiler.errors import EndpointError, PromptsError
-from profiler.load import Endpoint
+from profiler.load import Endpoint, Wave
 from profiler.metrics.gpu import find_gpus
 from profiler.probe.arm import ArmUnderProbe, Spending, stopped_by_failures
 from profiler.probe.bracketing import Planner, bracket
@@ -21,8 +21,8 @@ from profiler.probe.environment import Surroundings
 from profiler.probe.events import Event, Listener, silent
 from profiler.probe.profile import Arm
 from profiler.probe.record import Record, Taken, wave_record
-from profiler.probe.result import speedups_seen, tell_odd
-from profiler.probe.rounds import TURNOVERS, Blocks, Round, plan_blocks, plan_round
+from profiler.probe.result import speedups_seen
+from profiler.probe.rounds import TURNOVERS, Blocks, Round, WavePlan, plan_blocks, plan_round
 from profiler.probe.settings import Attached, Launched, ProbeSettings, Question, Setting, refuse_sampling_on_cpu
 from profiler.serving.inspection import inspect_server
 from profiler.serving.launch import ServeCommand, Server, launched, read_tail
@@ -165,7 +165,12 @@ class Conduct:
                     return False
                 shapes = [self.question.prompts[i] for i in planned.prompts]
                 await arm.warm_up(setting, shapes)
-                wave = await arm.measure(setting, planned, self.usable, until_s=until_s)
+
+                def keep(wave: Wave, planned: WavePlan = planned) -> None:
+                    if wave.served:
+                        self.record.add(Taken(arm.name, setting, planned, wave))
+
+                wave = await arm.measure(setting, planned, self.usable, until_s=until_s, on_cut=keep)
                 self.record.add(Taken(arm.name, setting, planned, wave))
                 for note in wave.notes:
                     self.record.note(f"{arm.name}: {note}; its counters are not used")
@@ -192,7 +197,6 @@ class Conduct:
 
     def look(self, setting: Setting, number: int) -> str | None:
         """What the pairs say now."""
-        tell_odd(self.record, setting)
         found = self.record.comparison(setting)
         if found is None:
             return None

@@ -80,6 +80,7 @@ class WaveRecord(Part):
     prompts: Count
     answered: Count
     failed: Count
+    put_off: Count = Field(default=0, description="Answers HTTP 429 or 503: not now, try again")
     seconds: Amount
     mean_in_flight: Amount | None
     output_tokens: Count

@@ -184,7 +184,7 @@ def wave_counts(wave: Wave) -> Counts | None:
     window = wave.window
     if window is None or window.speculation is None or window.restarted:
         return None
-    if len(whole) == len(wave.served) or window.decode_tokens is None:
+    if (len(whole) == len(wave.served) and not wave.abandoned) or window.decode_tokens is None:
         decode = float(sum(max((s.output_tokens or 0) - 1, 0) for s in whole))
     else:
         decode = window.decode_tokens
@@ -248,6 +248,7 @@ def wave_record(taken: Taken) -> WaveRecord:
         prompts=len(taken.planned.prompts),
         answered=len(whole),
         failed=len(wave.served) - len(whole),
+        put_off=wave.put_off,
         seconds=wave.seconds,
         mean_in_flight=wave.mean_in_flight,
         output_tokens=sum(s.output_tokens or 0 for s in whole),

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from profiler.probe.arm import Spending
+from profiler.probe.oddities import oddities
 from profiler.probe.profile import (
     Arm,
     Crossover,
@@ -21,7 +22,7 @@ from profiler.probe.profile import (
     Spent,
 )
 from profiler.probe.record import Record
-from profiler.probe.settings import ProbeSettings, Setting
+from profiler.probe.settings import ProbeSettings
 
 
 def build_profile(
@@ -76,7 +77,7 @@ def build_profile(
             *(Refused(what=what, why=why, count=count) for (what, why), count in record.refused.most_common(50)),
             *(Refused(what="a record of the prompts' file", why=why, count=n) for why, n in question.unread.items()),
         ),
-        notes=tuple(record.notes),
+        notes=(*record.notes, *oddities(record)),
     )  # fmt: skip
 
 
@@ -127,35 +128,6 @@ def speedups_seen(record: Record, settings: ProbeSettings) -> dict[int, float | 
         for setting in record.settings_seen()
         if setting.temperature == settings.temperature
     }
-
-
-def tell_odd(record: Record, setting: Setting) -> None:
-    """Notes on what makes a measurement less than it seems."""
-    found = record.comparison(setting)
-    if found is None:
-        return
-    if not 0.9 <= found.output_ratio <= 1.1:
-        record.note(
-            f"with speculation answers were {found.output_ratio:.2f} times as long at {setting.concurrency} at once: "
-            "the arms did not do the same work; tokens per second are compared, not latencies"
-        )
-    point = record.point(setting)
-    if point.identical_share is not None and point.identical_share < 1.0:
-        record.note(
-            f"{point.identical_share:.0%} of the answers at temperature 0 were the same text; the others differ since "
-            "sums in another order break ties otherwise (usual in half precision)"
-        )
-    for arm, measured in (("baseline", point.baseline), ("speculative", point.speculative)):
-        if measured is not None and measured.mean_in_flight is not None:
-            share = measured.mean_in_flight / setting.concurrency
-            if share < 0.8:
-                record.note(
-                    f"{arm}: {measured.mean_in_flight:.1f} requests in flight on average instead of "
-                    f"{setting.concurrency}: too few prompts to keep it up; give more"
-                )
-    counts = point.acceptance
-    if counts is not None and counts.drafts and not counts.accepted_tokens:
-        record.note("no drafted token at all was accepted: is the drafter of this target, and does it sample rightly?")
 
 
 def _speculative(config: Mapping[str, Any] | None, record: Record) -> Speculative:

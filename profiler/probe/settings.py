@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from profiler.errors import InputError
+from profiler.load.patience import Patience
 from profiler.load.request import RequestPlan
 from profiler.prompts.sample import Prompt
 from profiler.serving.launch import ServeCommand
@@ -40,6 +41,7 @@ class ProbeSettings:
     look_around: bool = True  # spend what is left of the budget on other concurrencies
     request_timeout_s: float = 600.0
     stall_timeout_s: float = 120.0
+    patience: Patience = field(default_factory=Patience)  # with requests that a server puts off (HTTP 429, 503)
     seed: int = 0
 
     @property

@@ -1,7 +1,8 @@
 """Start `vllm serve` under any interpreter or command, wait until it answers, and stop all of it again.
 
-The server runs in a process group of its own, so that its engine processes end with it. Readiness is /health answering
-200; a process that dies before fails the wait at once, with the reason read from its log (`profiler.serving.failures`).
+The server runs in a process group of its own, so that its engine processes end with it; a watchdog ends the group
+should we be killed. Readiness is /health answering 200; a process that dies before fails the wait at once, with the
+reason read from its log (`profiler.serving.failures`).
 Our own interpreter needs no vLLM.
 """
 
@@ -23,6 +24,7 @@ import httpx
 from profiler.errors import LaunchError
 from profiler.serving.failures import explain_failure
 from profiler.serving.interruption import held
+from profiler.serving.watchdog import Watchdog
 
 READY_TIMEOUT_S = 900.0  # a 70B model from a network disk loads for minutes; the wait is bounded, not tight
 _STOP_GRACE_S = 20.0  # vLLM's own shutdown of its engine processes takes a few seconds
@@ -141,15 +143,19 @@ def launched(
     elif not _port_is_free(host, port):
         raise LaunchError(f"port {port} of {host} is taken", remedy="name another with --port, or leave it to us")
     server: Server | None = None
+    watchdog: Watchdog | None = None
     try:
         with held():
             server = _start(command, log=log, host=host, port=port)
+            watchdog = Watchdog(server.pid)
         server.wait_until_ready(timeout_s=timeout_s, tick=tick)
         yield server
     finally:
         if server is not None:
             with held():
                 server.stop()
+                if watchdog is not None:
+                    watchdog.dismiss()
 
 
 def _start(command: ServeCommand, *, log: Path, host: str, port: int) -> Server:

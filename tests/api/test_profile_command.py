@@ -111,7 +111,7 @@ def test_two_servers_in_turn_give_a_verdict(command: Any, tmp_path: Path) -> Non
 def test_a_signal_in_a_wave_leaves_a_partial_profile_and_no_process(
     command: Any, tmp_path: Path, number: signal.Signals
 ) -> None:
-    """The server and what it started end with us; answers of waves that ended are kept."""
+    """The server and what it started end with us; what was answered is kept."""
     model = f"fake-{tmp_path.name}"
     process = started(command("--events", child=True))
     assert process.stdout is not None
@@ -131,7 +131,66 @@ def test_a_signal_in_a_wave_leaves_a_partial_profile_and_no_process(
     profile = read(tmp_path)
     assert profile.status == "partial"
     assert profile.ended.startswith("stopped by")
-    assert [w.answered for w in profile.waves] == [16]
+    assert profile.waves[0].answered == 16
+    assert profile.waves[0].stopped_early is None
+    assert [w.stopped_early for w in profile.waves[1:]] in ([], ["interrupted"])  # nothing, or what was answered
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_amid_a_wave_keeps_its_answers(command: Any, tmp_path: Path, number: signal.Signals) -> None:
+    """The wave that was running is in the profile, with the answers that had come, and named as interrupted."""
+    process = started(command("--events"))
+    assert process.stdout is not None
+    for line in process.stdout:
+        told = json.loads(line)
+        if told["event"] == "progress" and told.get("answered", 0) >= 5:
+            break
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert "(partial)" in errors
+    profile = read(tmp_path)
+    (wave,) = profile.waves
+    assert wave.stopped_early == "interrupted"
+    assert 5 <= wave.answered < 16
+    assert wave.ttft_ms is not None
+    assert profile.status == "partial"
+    assert not server_pids(f"fake-{tmp_path.name}")
+
+
+def test_nobody_reading_the_events_costs_nothing_that_was_measured(command: Any, tmp_path: Path) -> None:
+    """`--events | head` closes the pipe amid a wave: it ends there, the answers are kept, no server is left."""
+    process = started(command("--events"))
+    assert process.stdout is not None
+    for line in process.stdout:
+        told = json.loads(line)
+        if told["event"] == "progress" and told.get("answered", 0) >= 5:
+            break
+    process.stdout.close()
+    assert process.wait(60) == 141
+    profile = read(tmp_path)
+    assert profile.status == "partial"
+    assert profile.waves[0].answered >= 5
+    assert not server_pids(f"fake-{tmp_path.name}")
+
+
+@pytest.mark.parametrize("phase", ["starting", "in a wave"])
+def test_no_server_outlives_us_even_when_we_are_killed(command: Any, tmp_path: Path, phase: str) -> None:
+    """SIGKILL leaves nobody to clean up but the watchdog; what the server started ends, too."""
+    model = f"fake-{tmp_path.name}"
+    process = started(command("--events", child=True, **({"start": "never"} if phase == "starting" else {})))
+    assert process.stdout is not None
+    if phase == "in a wave":
+        for line in process.stdout:
+            if json.loads(line)["event"] == "wave_started":
+                break
+    group = os.getpgid(wait_for(lambda: server_pids(model))[0])
+    assert group != os.getpgid(process.pid)
+    time.sleep(0.2)  # a watchdog starts right after the server
+    process.kill()
+    process.communicate(timeout=60)
+    wait_for(lambda: not group_lives(group), timeout_s=25.0)
+    assert not server_pids(model)
 
 
 def test_a_signal_while_a_server_starts_leaves_no_process(command: Any, tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
 """A wave measures what was served: counts exactly, times by the client's clock, faults as records."""
 
 import asyncio
+import time
 
 import pytest
 
 from profiler.errors import EndpointError
-from profiler.load import Endpoint, RequestPlan, Served, Wave, run_wave
+from profiler.load import Endpoint, Patience, RequestPlan, Served, Wave, run_wave
 from profiler.load.client import served_models
+from profiler.load.wave import INTERRUPTED
 from profiler.prompts.sample import Message, Prompt
 from tests.fake_vllm import Knobs, fake_vllm
 
@@ -86,7 +88,7 @@ def test_overrides_reach_the_request() -> None:
 def test_faults_are_records_and_stop_the_wave(fault: str, said: str) -> None:
     """A fault is told with what was seen; what came before it is kept; a dead server is not asked for ever."""
     with fake_vllm(Knobs(fault=fault, fault_after=3)) as server:
-        measured = wave(server.url, concurrency=1, max_failures=2)
+        measured = wave(server.url, concurrency=1, max_failures=2, patience=Patience(attempts=2, first_wait_s=0.01))
     assert len(measured.whole) == 3
     failed = [s for s in measured.served if not s.ok]
     assert len(failed) == 2
@@ -165,3 +167,98 @@ def test_nothing_there_is_said() -> None:
 
     with pytest.raises(EndpointError, match="does not answer"):
         asyncio.run(ask())
+
+
+def test_a_wave_that_is_cancelled_hands_over_what_was_answered() -> None:
+    """Ctrl-C cancels the task: whole answers are kept, with the counters until then; what was in flight is counted."""
+    kept: list[Wave] = []
+
+    async def go(url: str) -> None:
+        async with Endpoint(url).session() as session:
+            task = asyncio.current_task()
+            assert task is not None
+
+            def served(record: Served) -> None:
+                if record.index == 5:
+                    task.cancel()
+
+            await run_wave(session, PLAN, PROMPTS, concurrency=2, on_served=served, on_cut=kept.append)
+
+    with (
+        fake_vllm(Knobs(num_speculative_tokens=2, tokens_per_step=2)) as server,
+        pytest.raises(asyncio.CancelledError),
+    ):
+        asyncio.run(go(server.url))
+    (cut,) = kept
+    assert cut.stopped_early == INTERRUPTED
+    assert 5 <= len(cut.whole) <= 7
+    assert cut.abandoned >= 1
+    assert cut.window is not None
+    assert cut.window.requests == len(cut.whole)
+    assert cut.seconds > 0
+
+
+def test_a_listener_that_fails_costs_no_answer() -> None:
+    """A closed pipe in a progress line ends the wave, not what it measured; no request goes on behind our back."""
+    kept: list[Wave] = []
+
+    def served(record: Served) -> None:
+        if record.index >= 3:
+            raise BrokenPipeError
+
+    with fake_vllm(Knobs()) as server:
+        with pytest.raises(BrokenPipeError):
+            wave(server.url, concurrency=2, on_served=served, on_cut=kept.append)
+        sent = len(server.bodies)
+    assert 3 <= len(kept[0].whole) <= 5
+    assert sent <= 6
+
+
+def test_a_hanging_server_does_not_hold_up_an_interruption() -> None:
+    """The last look at the counters is bounded, and what was answered before is kept all the same."""
+    kept: list[Wave] = []
+
+    async def go(url: str) -> float:
+        async with Endpoint(url).session() as session:
+            task = asyncio.create_task(run_wave(session, PLAN, PROMPTS, concurrency=2, on_cut=kept.append))
+            while len(server.bodies) < 4:
+                await asyncio.sleep(0.01)
+            server.knobs.metrics_delay_s = 60.0
+            begun = time.monotonic()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            return time.monotonic() - begun
+
+    with fake_vllm(Knobs(fault="hang", fault_after=2)) as server:
+        assert asyncio.run(go(server.url)) < 5.0
+    assert len(kept[0].whole) == 2
+    assert kept[0].window is None
+
+
+@pytest.mark.parametrize(("status", "retry_after"), [(429, None), (429, "0.05"), (503, None)])
+def test_a_request_that_is_put_off_is_sent_again_and_counted(status: int, retry_after: str | None) -> None:
+    """Every prompt is answered in the end, timed from its last sending; how often it was put off is in the wave."""
+    knobs = Knobs(put_off=6, put_off_status=status, retry_after=retry_after)
+    with fake_vllm(knobs) as server:
+        measured = wave(server.url, concurrency=3, patience=Patience(first_wait_s=0.1))
+    assert len(measured.whole) == 12
+    assert measured.put_off == 6
+    assert measured.stopped_early is None
+    again = [s for s in measured.served if s.retries]
+    assert sum(s.retries for s in again) == 6
+    assert all(s.waited_s > 0 for s in again)
+    assert sum(s.waited_s for s in again) > sum((s.end_to_end_ms or 0) for s in again) / 1000 - 0.1 * len(again)
+
+
+def test_a_limit_before_the_server_costs_concurrency_not_prompts() -> None:
+    """A gateway that lets two through at once: all are answered, and the wave knows how often it was put off."""
+    with fake_vllm(Knobs(most_at_once=2)) as server:
+        measured = wave(
+            server.url, concurrency=6, patience=Patience(attempts=50, first_wait_s=0.02, longest_wait_s=0.1)
+        )
+    assert len(measured.whole) == 12
+    assert server.most_in_flight == 2
+    assert measured.put_off > 6
+    assert measured.mean_in_flight is not None
+    assert measured.mean_in_flight < 3

@@ -3,6 +3,7 @@
 import pytest
 
 from profiler.errors import EndpointError, InputError, PromptsError
+from profiler.load import Patience
 from profiler.probe.events import Event
 from profiler.probe.profile import Profile
 from profiler.probe.settings import Attached
@@ -302,3 +303,29 @@ def test_events_tell_phase_wave_rate_acceptance_and_time_left() -> None:
     assert {"phase", "wave_started", "progress", "wave_finished", "look"} <= set(kinds)
     told = next(e for e in reversed(events) if e.kind == "progress")
     assert {"arm", "concurrency", "structure", "answered", "output_tokens_per_s", "left_s"} <= set(told.values)
+
+
+def test_requests_that_are_put_off_are_told_not_hidden() -> None:
+    """A gateway's limit costs no prompt; each wave counts it, and a note says that the concurrency was not kept."""
+    patient = Patience(attempts=60, first_wait_s=0.02, longest_wait_s=0.1)
+    with fake_vllm(Knobs(**SLOW, most_at_once=1)) as base, fake_vllm(Knobs(**FAST)) as spec:
+        run = session(Attached(speculative_url=spec.url, baseline_url=base.url), n=16, patience=patient)
+        run.run()
+        profile = profile_of(run)
+    assert {w.arm: w.put_off > 0 for w in profile.waves} == {"baseline": True, "speculative": False}
+    assert not profile.refused
+    assert profile.points[0].pairs == 16
+    (note,) = [note for note in profile.notes if "put off" in note and "429" in note]
+    assert note.startswith("baseline:")
+    assert any("in flight on average" in note and "put off" in note for note in profile.notes)
+
+
+def test_what_is_odd_is_told_once_however_often_it_was_looked_at() -> None:
+    """Three looks at texts that differ more and more are one note, of all that was measured."""
+    with fake_vllm(Knobs(**SLOW)) as base, fake_vllm(Knobs(**FAST, answer="other ")) as spec:
+        run = session(Attached(speculative_url=spec.url, baseline_url=base.url), n=64, confidence=0.9999,
+                      min_speedup=2.4, objective="tpot")  # fmt: skip
+        run.run()
+        profile = profile_of(run)
+    assert run.record.looks[run.settings.main] > 1
+    assert len([note for note in profile.notes if "same text" in note]) == 1

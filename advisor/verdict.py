@@ -1,20 +1,22 @@
 """Is it worth it, how sure is that, and which candidate is the best?
 
-One predictive distribution gives all of it: P(speedup >= threshold) for any threshold, "enable" iff that is at least
-0.5. Candidates are ranked by the lower bound of their speedup, not by its middle, since the largest of many noisy
-predictions is too large on average. A verdict is decisive where its probability reaches the policy's confidence and its
-costs rest on a measurement; otherwise a probe is worth its time.
+One prediction gives all of it: the benefit classifier (`models.benefit`) turns a speedup and its spread into
+P(speedup >= threshold) for any threshold. It rises with the prediction and is 0.5 where that is the threshold, so that
+"enable", iff it is at least 0.5, is said just where the predicted speedup reaches what was asked for. Candidates are
+ranked by the lower bound of their speedup, not by its middle, since the largest of many noisy predictions is too large
+on average. A verdict is decisive where its probability reaches the policy's confidence and its costs rest on a
+measurement; otherwise a probe is worth its time.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from advisor.recommendation import Speedup, Verdict, Warned
 from advisor.request import Objective
 from advisor.speedup import bounds
+from models.benefit import load_benefit
 from models.estimate import Estimate
 
 
@@ -28,10 +30,8 @@ class Decision:
 
 
 def probability_of(value: float, log_sd: float, *, min_speedup: float) -> float:
-    """P(speedup >= min_speedup) of a lognormal speedup; at least 0.5 exactly where the value reaches the threshold."""
-    margin = math.log(value / min_speedup)
-    z = margin / max(log_sd, 1e-9)  # the floor: a known value is a step at the threshold
-    return 0.5 * math.erfc(-z / math.sqrt(2.0))
+    """P(speedup >= min_speedup) by the benefit classifier; at least 0.5 just where the value reaches the threshold."""
+    return float(load_benefit().probability(value, log_sd, min_speedup))
 
 
 def decide(*, probability: float, confidence: float, measured_here: bool, everywhere: bool = True) -> Decision:

@@ -17,12 +17,13 @@ from api.worker import Worker
 from profiler.errors import InputError
 
 
-def _settings(request: Request) -> Settings:
+# Both are coroutines because FastAPI runs a plain function in a thread, which here costs more than all that it does.
+async def _settings(request: Request) -> Settings:
     settings: Settings = request.app.state.settings
     return settings
 
 
-def _worker(request: Request) -> Worker:
+async def _worker(request: Request) -> Worker:
     worker: Worker = request.app.state.worker
     return worker
 

@@ -16,7 +16,6 @@ from api.body import read_object
 from api.findings import field_errors
 from profiler.catalog import find_gpu
 from profiler.errors import EvidenceError, InputError, UnknownNameError
-from profiler.probe.environment import argument
 from profiler.probe.profile import SCHEMA_VERSION, Profile
 
 _MAX_BYTES = 2**26  # thousands of waves; a profile of a session has some ten
@@ -83,6 +82,8 @@ def read_profile(path: Path) -> tuple[dict[str, Any], Profile]:
 
 def _fill(options: dict[str, Any], profile: Profile) -> None:
     """Options that were not given, from what was measured."""
+    from profiler.probe.environment import argument  # with it come HTTP clients, for which plain advice need not wait
+
     there, probed = profile.environment, profile.speculation
     told: dict[str, Any] = {
         "target": profile.target if not profile.target.startswith("(") else None,

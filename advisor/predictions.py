@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from hashlib import sha256
-from importlib.resources import files
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,7 +94,7 @@ class Predictions:
 @cache
 def acceptance_model() -> AcceptanceModel:
     """The acceptance model, read once."""
-    return AcceptanceModel.from_priors()
+    return AcceptanceModel.from_artefact()
 
 
 @cache
@@ -113,8 +111,7 @@ def layer_overhead_ms() -> float:
 @cache
 def model_version() -> str:
     """The digests of the numbers behind each model, so that an answer can be traced to them."""
-    prior = sha256((files("models") / "priors" / "acceptance.yaml").read_bytes()).hexdigest()
-    digests = {"acceptance": prior} | {name.split(".")[0]: its["sha256"] for name, its in read_manifest().items()}
+    digests = {name.split(".")[0]: its["sha256"] for name, its in read_manifest().items()}
     return ", ".join(f"{name} {digest[:8]}" for name, digest in digests.items())
 
 
@@ -177,11 +174,19 @@ def _acceptance(deployment: Deployment, cases: Sequence[Case], evidence: Evidenc
             for c in cases
         ],
         overlap=[c.conditions.overlap for c in cases],
+        lookup_min=[_shortest_match(c.candidate) for c in cases],
         structure=np.stack([c.conditions.structure for c in cases]),
     )  # fmt: skip
     if evidence is None or evidence.acceptance is None:
         return acceptance_model().predict(inputs)
     return acceptance_from_evidence(evidence.acceptance, inputs=inputs, model=acceptance_model())
+
+
+def _shortest_match(candidate: Candidate) -> float:
+    """Tokens that must match before n-gram drafts; vLLM takes either setting for both. nan: its default."""
+    spec = candidate.spec
+    least = None if spec is None else spec.prompt_lookup_min or spec.prompt_lookup_max
+    return np.nan if least is None else float(least)
 
 
 def _cost_inputs(

@@ -1,15 +1,15 @@
 """Which log-odds of acceptance explain the published tables, and how far off are they for a source never seen?
 
-    python benchmarks/fit_published_acceptance.py PUBLISHED.csv            # writes models/priors/acceptance.yaml
+    python benchmarks/fit_published_acceptance.py PUBLISHED.csv            # writes models/priors/acceptance.json
     python benchmarks/fit_published_acceptance.py PUBLISHED.csv --check    # prints only
 
 PUBLISHED.csv (1,087 published rows with source, target, method, k, task, temperature, acceptance length and notes) is
-not part of the project; the coefficients are. Used: chains of known k (SpecForge's topk = 1 rows, speculators, the
-MiniMax-M3 blog, InferenceX' golden lengths), and EAGLE-3's Table 1 for its contrasts alone (tasks, temperature 0 and 1,
-EAGLE-2 to EAGLE-3, Medusa to EAGLE): its trees have free levels of their own. Left out: other trees, DFlash and DSpark
-(other methods), AngelSlim (k is not stated), images and audio, every speedup but prompt lookup's, whose
-acceptance Spec-Bench gives for the whole benchmark alone. A temperature that is not stated is taken as 0. Added: the
-design's own table of Qwen2.5-Coder 1.5B drafted by 0.5B. The last line is JSON.
+not part of the project; what it says of the coefficients is: a Gaussian over them, which training starts from. Used:
+chains of known k (SpecForge's topk = 1 rows, speculators, the MiniMax-M3 blog, InferenceX' golden lengths), and
+EAGLE-3's Table 1 for its contrasts alone (tasks, temperature 0 and 1, EAGLE-2 to EAGLE-3, Medusa to EAGLE): its trees
+have free levels of their own. Left out: other trees, DFlash and DSpark (other methods), AngelSlim (k is not stated),
+images and audio, every speedup but prompt lookup's, whose acceptance Spec-Bench gives for the whole benchmark alone.
+A temperature that is not stated is taken as 0. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import yaml
 from scipy.optimize import least_squares
 
 CLASSES = ("code", "json", "sql", "math", "translation", "summarisation", "question_answering", "chat", "creative",
@@ -33,25 +33,13 @@ TASKS = {
     "instruction": "chat", "question": "chat", "multi-turn conversation": "chat", "math reasoning": "math",
     "writing": "creative", "roleplay": "creative", "tool_call": "tool_calling",
 }  # fmt: skip
-# Design's table: acceptance length, k = 4, 0.5B for 1.5B, at T = 0, 0.7, 1 (greedy drafts) and 1 (probabilistic).
-DESIGN = {
-    "own JSON": ("json", 4.8, 4.8, 4.8, 4.7), "extraction": ("json", 4.1, 3.8, 3.1, 4.0),
-    "own code": ("code", 4.3, 3.7, 3.6, 3.9), "own SQL": ("sql", 3.8, 3.7, 3.2, 3.8),
-    "math": ("math", 4.2, 4.1, 3.9, 4.0), "summarisation": ("summarisation", 4.0, 3.4, 2.2, 3.0),
-    "retrieval": ("summarisation", 3.4, 3.3, 3.1, 3.0), "creative": ("creative", 2.9, 2.5, 1.9, 2.6),
-}  # fmt: skip
+# The pair that is measured, data/grids/acceptance-1.yaml: the drafter's size is counted from its ratio.
 DESIGN_RATIO = 0.494 / 1.544  # Qwen2.5-Coder 0.5B and 1.5B, parameters by their model cards
 # Vicuna-68M (double7/vicuna-68m) for Vicuna-13B, and the depth that transformers' assisted generation starts with.
 VICUNA_RATIO, VICUNA_DEPTH = 0.068 / 13.0, 5
 # Trees of EAGLE-3's Table 1: their depth only sets where their free level lies.
 TREES = {"EAGLE": 5, "EAGLE-2": 6, "EAGLE-3": 8, "Medusa": 5, "HASS": 6, "Hydra": 5}
-# Prompt lookup on every step: tokens a step in EAGLE-3's Table 1; the design's two n-gram measurements.
-NGRAM_MEASURED = {"summarisation": (3.7, 2.6), "translation": (2.4, 1.03)}  # acceptance length, tokens a step
-NGRAM_K = 4
 
-# Two drafters 4.1 log units of size apart carry the size coefficient, each with a level (GROUP_SD on the log odds,
-# of which about half reaches log(AL - 1) at the acceptances seen).
-SIZE_LOG_SD = 0.5 * 0.5 * np.sqrt(2) / np.log(DESIGN_RATIO / VICUNA_RATIO)
 ROW_SD, GROUP_SD, CLASS_SD, SLOPE_SD, LEVEL_SD = 0.12, 0.5, 0.7, 0.5, 3.0  # regularisation, log-odds and log(AL - 1)
 
 
@@ -98,15 +86,6 @@ def usable(record: dict[str, str]) -> Row | None:
     if method is None:
         return None
     return Row(level=method, k=int(record["num_spec_tokens"]), log_ratio=np.nan, **common)
-
-
-def design_rows() -> list[Row]:
-    settings = [(0.0, False), (0.7, False), (1.0, False), (1.0, True)]
-    return [
-        Row("design", "design", "draft_model", 4, task, t, p, float(np.log(DESIGN_RATIO)), min(length, 4.95))
-        for task, *lengths in DESIGN.values()
-        for (t, p), length in zip(settings, lengths, strict=True)
-    ]
 
 
 class Fit:
@@ -173,9 +152,9 @@ class Fit:
         return least_squares(self.residuals, start, bounds=(low, high)).x
 
 
-def left_out(rows: list[Row], levels: list[str], method: str, key: str) -> np.ndarray:
-    """Log errors of AL - 1 for each source (or group) of a method that the fit has not seen, one mean square each."""
-    squares = []
+def left_out(rows: list[Row], levels: list[str], method: str, key: str) -> list[dict]:
+    """Errors for each source (or group) of a method that the fit has not seen: of log(AL - 1), and of AL."""
+    found = []
     for name in sorted({getattr(row, key) for row in rows if row.level == method}):
         kept = [row for row in rows if getattr(row, key) != name]
         if not any(row.level == method for row in kept):
@@ -183,10 +162,19 @@ def left_out(rows: list[Row], levels: list[str], method: str, key: str) -> np.nd
         x = Fit(kept, levels).solve()
         seen = Fit([row for row in rows if getattr(row, key) == name and row.level == method], levels)
         y = np.concatenate([x[: Fit(kept, levels).slices["group"].start], np.zeros(len(seen.groups))])
-        errors = seen.log_gain(y, with_groups=False) - seen.observed
-        squares.append(np.mean(np.square(errors)))
-        print(f"  left out of {method}: {name[:70]:70s} bias {errors.mean():+.2f} rms {np.sqrt(squares[-1]):.2f}")
-    return np.array(squares)
+        predicted = seen.log_gain(y, with_groups=False)
+        errors, lengths = predicted - seen.observed, np.exp(predicted) - np.exp(seen.observed)
+        found.append({"method": method, "left out": short_name(name, key), "rows": len(seen.rows),
+                      "MAE of AL": round(float(np.abs(lengths).mean()), 3), "bias of AL": round(float(lengths.mean()),
+                      3), "log sd": round(float(np.sqrt(np.mean(np.square(errors)))), 3)})  # fmt: skip
+    return found
+
+
+def short_name(name: str, key: str) -> str:
+    """A source without its address and commit; the target of a group."""
+    if key == "group":
+        return name.split("|")[1]
+    return re.sub(r"github |@[0-9a-f]+|golden_al_distribution/", "", name)[:70]
 
 
 def lookup_tokens(records: list[dict[str, str]]) -> dict[str, list[float]]:
@@ -208,44 +196,6 @@ def lookup_tokens(records: list[dict[str, str]]) -> dict[str, list[float]]:
         for name, speedup, _ in rows:
             found.setdefault(name, []).append(max(speedup * scale, 1.02))
     return found
-
-
-def one_alpha(length: float, k: int) -> float:
-    """Log-odds of the single α that gives this acceptance length (Leviathan et al. 2023)."""
-    low, high = -9.0, 9.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        alpha = 1 / (1 + np.exp(-middle))
-        low, high = (middle, high) if 1 + sum(alpha**i for i in range(1, k + 1)) < length else (low, middle)
-    return (low + high) / 2
-
-
-def ngram_entries(records: list[dict[str, str]]) -> tuple[dict, dict]:
-    """Class effects on acceptance and on the drafting share for methods that copy."""
-    tokens = lookup_tokens(records)
-    logs = {name: np.log(np.array(values) - 1.0) for name, values in tokens.items()}
-    means = {name: float(np.mean(values)) for name, values in logs.items()}
-    spread = float(np.sqrt(np.mean(np.concatenate([v - v.mean() for v in logs.values() if len(v) > 1]) ** 2)))
-    average = float(np.mean([means[name] for name in means if name != "instruction"]))
-    gain = {name: means.get(name, average) for name in CLASSES} | {"creative": means["instruction"]}
-    # Acceptance of a draft goes with how much is copied, on the line through the design's two measurements.
-    (high, low) = (NGRAM_MEASURED["summarisation"], NGRAM_MEASURED["translation"])
-    a = {name: one_alpha(pair[0], NGRAM_K) for name, pair in NGRAM_MEASURED.items()}
-    x = {"summarisation": np.log(high[1] - 1), "translation": np.log(low[1] - 1)}
-    line = (a["summarisation"] - a["translation"]) / (x["summarisation"] - x["translation"])
-    alpha = {name: a["translation"] + line * float(np.clip(gain[name], x["translation"], x["summarisation"]) -
-                                                    x["translation"]) for name in CLASSES}  # fmt: skip
-    share = {}
-    for name in CLASSES:
-        p = 1 / (1 + np.exp(-alpha[name]))
-        m = min(np.exp(gain[name]) / sum(p**i for i in range(1, NGRAM_K + 1)), 0.95)
-        share[name] = float(np.log(m / (1 - m)))
-    overlap = {name: float(np.exp(gain[name]) / (1 + np.exp(gain[name]))) for name in CLASSES}
-    half = float(np.log((high[0] - 1) / (low[0] - 1)) / 2)
-    return (
-        {"alpha": alpha, "share": share, "overlap": overlap},
-        {"tokens_log_sd": spread, "length_log_sd": half, "unmeasured": [n for n in CLASSES if n not in means]},
-    )
 
 
 def gaussian(fit: Fit, x: np.ndarray) -> dict:
@@ -273,73 +223,13 @@ def gaussian(fit: Fit, x: np.ndarray) -> dict:
             "size_centre": round(float(np.log(DESIGN_RATIO)), 4)}  # fmt: skip
 
 
-def rounded(values: dict[str, float]) -> dict[str, float]:
-    return {name: round(float(value), 3) for name, value in values.items()}
-
-
-def describe(
-    fit: Fit, x: np.ndarray, spreads: dict[str, float], ngram: dict, ngram_spread: dict, summary: dict
-) -> dict:
-    level = dict(zip(fit.levels, fit.part(x, "level"), strict=True))
-    decay = dict(zip(fit.decays, fit.part(x, "decay"), strict=True))
-    eagle = level["eagle3"] + level["tree EAGLE-2"] - level["tree EAGLE-3"]
-    medusa = eagle + level["tree Medusa"] - level["tree EAGLE"]
-    chains = "fit to published chains of known k: "
-
-    def entry(intercept: float, d: float, sd: float, source: str, size: float = 0.0) -> dict:
-        return {"intercept": round(float(intercept), 3), "decay": round(float(d), 3), "size": round(float(size), 3),
-                "size_log_sd": round(float(SIZE_LOG_SD) if size else 0.0, 3), "class_effects": "models",
-                "length_log_sd": round(float(sd), 3), "source": source}  # fmt: skip
-
-    def copying(sd: float, share_sd: float, source: str) -> dict:
-        return {"intercept": 0.0, "decay": 0.0, "size": 0.0, "size_log_sd": 0.0, "class_effects": "copying",
-                "length_log_sd": round(float(sd), 3), "source": source,
-                "drafting": {"logit_sd": round(share_sd, 3), "copy": 1.0, "intercept": 0.0,
-                             "classes": rounded(ngram["share"])}}  # fmt: skip
-
-    contrast = float(np.hypot(spreads["eagle3"], 0.15))
-    return {
-        "classes": list(CLASSES),
-        "size_centre": round(float(np.log(DESIGN_RATIO)), 4),
-        "temperature": {
-            "power": round(float(fit.part(x, "power")[0]), 3),
-            "probabilistic_relief": round(float(fit.part(x, "relief")[0]), 3),
-            "slope": rounded(dict(zip(CLASSES, fit.part(x, "slope"), strict=True))),
-            "source": "the design's table (T = 0, 0.7, 1; greedy and probabilistic drafts) and EAGLE-3's Table 1 "
-            "(arXiv 2503.01840, T = 0 and 1); classes without a contrast of their own are drawn to the mean",
-        },
-        "class_effects": {
-            "models": rounded(dict(zip(CLASSES, fit.part(x, "task"), strict=True))),
-            "models_source": chains + "SpecForge, speculators, MiniMax-M3, the design's table; Table 1's contrasts",
-            "copying": rounded(ngram["alpha"]),
-            "copying_source": "log-odds of one α; line through the design's two n-gram measurements (summarisation "
-            "AL 3.7 at 2.6 tokens a step, translation 2.4 at 1.03, taken at k = 4)",
-        },
-        "expected_overlap": rounded(ngram["overlap"])
-        | {"source": "(τ - 1) / τ of prompt lookup at T = 0: Spec-Bench and EAGLE-3's Table 1; creative as Alpaca; "
-           "mean of the others for " + ", ".join(n for n in ngram_spread["unmeasured"] if n != "creative")},
-        "methods": {
-            "eagle3": entry(level["eagle3"], decay["eagle3"], spreads["eagle3"],
-                            chains + "SpecForge, speculators, MiniMax-M3 blog, InferenceX; spread: sources left out"),
-            "eagle": entry(eagle, decay["eagle3"], contrast,
-                           "EAGLE-3 plus the contrast of EAGLE-2 to it (same head as EAGLE) in EAGLE-3's Table 1"),
-            "mtp": entry(level["mtp"], decay["mtp"], spreads["mtp"],
-                         chains + "InferenceX, coding alone; spread: the larger of targets left out and EAGLE-3's"),
-            "draft_model": entry(level["draft_model"], decay["draft_model"], spreads["draft_model"],
-                                 "the design's table, and Vicuna-68M for Vicuna-13B in EAGLE-3's Table 1 for the size; "
-                                 "spread: EAGLE-3's, widened as a mean of two drafters is", fit.part(x, "size")[0]),
-            "medusa": entry(medusa, decay["eagle3"], float(np.hypot(contrast, 0.3)),
-                            "EAGLE plus the contrast of Medusa to it in EAGLE-3's Table 1, trees both"),
-            "ngram": copying(ngram_spread["length_log_sd"], max(ngram_spread["tokens_log_sd"], 0.5),
-                             "prompt lookup in Spec-Bench and EAGLE-3's Table 1; the design's two measurements; "
-                             "length spread: half the log distance of those two"),
-            "suffix": copying(ngram_spread["length_log_sd"] * 1.5, max(ngram_spread["tokens_log_sd"], 0.5) * 1.5,
-                              "no published table was at hand: n-gram's, with spreads half as wide again"),
-        },
-        "within_log_sd": summary["within_log_sd"],
-        "within_source": "sd of log(AL - 1) that tasks of one drafter keep beside the fit: what requests differ by",
-        "fit": summary,
-    }  # fmt: skip
+def lookup_prior(records: list[dict[str, str]]) -> dict:
+    """What prompt lookup gains by class: log of the tokens that a step adds, and its spread between targets."""
+    logs = {name: np.log(np.array(values) - 1.0) for name, values in lookup_tokens(records).items()}
+    spread = float(np.sqrt(np.mean(np.concatenate([v - v.mean() for v in logs.values() if len(v) > 1]) ** 2)))
+    gain = {name: round(float(logs[name].mean()), 3) for name in CLASSES if name in logs}
+    gain["creative"] = round(float(logs["instruction"].mean()), 3)
+    return {"log_gain": gain, "log_sd": round(spread, 3)}
 
 
 def main() -> None:
@@ -349,31 +239,32 @@ def main() -> None:
     arguments = parser.parse_args()
     with arguments.published.open(encoding="utf-8", newline="") as stream:
         records = list(csv.DictReader(stream))
-    rows = [row for row in map(usable, records) if row is not None] + design_rows()
+    rows = [row for row in map(usable, records) if row is not None]
     levels = sorted({row.level for row in rows})
     fit = Fit(rows, levels)
     x = fit.solve()
     errors = fit.log_gain(x) - fit.observed
-    squares = {"eagle3": left_out(rows, levels, "eagle3", "source"), "mtp": left_out(rows, levels, "mtp", "group"),
-               "draft_model": left_out(rows, levels, "draft_model", "group")}  # fmt: skip
-    spreads = {name: float(np.sqrt(values.mean())) for name, values in squares.items()}
-    spreads["mtp"] = max(spreads["mtp"], spreads["eagle3"])
-    # Two drafters cannot judge each other across a hundredfold of size: EAGLE-3's spread, as if learned from two.
-    spreads["draft_model"] = spreads["eagle3"] * np.sqrt(1 + 1 / len(squares["draft_model"]))
+    table = left_out(rows, levels, "eagle3", "source") + left_out(rows, levels, "mtp", "group")
+    for row in table:
+        print(row)
     summary = {
         "rows": {name: int(sum(row.level == name for row in rows)) for name in levels},
-        "within_log_sd": round(float(np.sqrt(np.mean(np.square(errors)))), 3),
+        "row_log_sd": round(float(np.sqrt(np.mean(np.square(errors)))), 3),
         "group_log_odds_sd": round(float(np.std(fit.part(x, "group"))), 3),
-        "left_out_log_sd": {name: round(float(np.sqrt(v.mean())), 3) for name, v in squares.items()},
-    }
-    ngram, ngram_spread = ngram_entries(records)
-    summary["prompt_lookup_tokens_log_sd"] = round(ngram_spread["tokens_log_sd"], 3)
-    document = describe(fit, x, spreads, ngram, ngram_spread, summary)
+        "left_out_log_sd": {method: round(float(np.sqrt(np.mean([row["log sd"] ** 2 for row in table
+                                                                 if row["method"] == method]))), 3)
+                            for method in ("eagle3", "mtp")},
+    }  # fmt: skip
+    document = {"written_by": "benchmarks/fit_published_acceptance.py", "classes": list(CLASSES), **gaussian(fit, x),
+                "lookup": lookup_prior(records), "summary": summary, "left_out": table}  # fmt: skip
+    for name, mean, line in zip(document["names"], document["mean"], document["covariance"], strict=True):
+        print(f"{name:28s} {mean:7.3f} +- {line[-1] ** 0.5:.3f}")
     if not arguments.check:
-        path = Path(__file__).resolve().parent.parent / "models" / "priors" / "acceptance.yaml"
-        note = "# Written by benchmarks/fit_published_acceptance.py: change it there.\n"
-        path.write_text(note + yaml.safe_dump(document, sort_keys=False, width=120), encoding="utf-8")
-    print(yaml.safe_dump(document, sort_keys=False, width=120))
+        path = Path(__file__).resolve().parent.parent / "models" / "priors" / "acceptance.json"
+        text = json.dumps(document, indent=1)
+        # One line for each list of numbers: a matrix that people can read.
+        text = re.sub(r"\[[^\[\]{}]*\]", lambda found: " ".join(found[0].split()), text)
+        path.write_text(text + "\n", encoding="utf-8")
     print(json.dumps(summary))
 
 

@@ -2,7 +2,7 @@
 
 Where a past answer is known, prompt lookup is replayed on it word by word: the overlap is the share of its tokens that
 a lookup drafter would have had accepted, (τ − 1) / τ in design's symbols. Where none is, the class of the prompt lets
-expect the published mean of just that quantity (`models/priors/acceptance.yaml`, expected_overlap with its source), so
+expect the published mean of just that quantity (`expected_overlap` of the acceptance artefact), so
 that measured and expected overlap are one scale.
 """
 

@@ -1,28 +1,26 @@
-"""Which numbers is acceptance predicted with? Read from the trained artefact, or from the published priors alone.
+"""Which numbers is acceptance predicted with?
 
-`models/artifacts/acceptance.json` is written by training (measured acceptance, with the published tables as a prior) and
-read here as plain numbers; `models/priors/acceptance.yaml` holds what was known before anything was measured. Both give
-one kind of table: arrays over methods (M) and structure classes (C), on the log-odds scale. A file of other classes, or
-one that lacks a number, is refused.
+`models/artifacts/acceptance.json` is written by training (measured acceptance, published tables as its prior) and read
+here as plain numbers, checked against the manifest: arrays over methods (M) and structure classes (C), on the log-odds
+scale. A file of other classes, or one that lacks a number, is refused.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from models.artefact import read_numbers, write_numbers
 from models.estimate import Floats
+from models.structure import STRUCTURES
 from profiler.errors import ArtefactError
 
-ARTEFACT = Path(__file__).parent.parent / "artifacts" / "acceptance.json"
-FORMAT = 1
+ARTEFACT = "acceptance.json"
 DEFAULT_LOOKUP_MIN = 5.0  # vLLM's prompt_lookup_min and _max where neither is given (vllm/config/speculative.py, 0.26)
 
 
@@ -47,7 +45,8 @@ class AcceptanceCoefficients:
     lookup: Floats  # (M,) per log(prompt_lookup_min / vLLM's default)
     share_intercept: Floats  # (M,); inf for methods that always draft
     share_class: Floats  # (M, C)
-    share_slope: Floats  # (M,), >= 0: what the share loses at T = 1
+    share_slope: Floats  # (M, C), >= 0: what the share loses at T = 1
+    share_power: Floats  # (M,), as `temperature_power`
     share_copy: Floats  # (M,), >= 0, as `copy`
     share_lookup: Floats  # (M,), as `lookup`
     length_log_sd: Floats  # (M,) sd of log(AL - 1) for a drafter and workload never seen
@@ -67,7 +66,6 @@ def document_of(coefficients: AcceptanceCoefficients) -> dict[str, Any]:
         return round(number, 6) if np.isfinite(number) else None
 
     return {
-        "format": FORMAT,
         "classes": list(coefficients.classes),
         "size_centre": plain(coefficients.size_centre),
         "within_log_sd": plain(coefficients.within_log_sd),
@@ -82,11 +80,6 @@ def document_of(coefficients: AcceptanceCoefficients) -> dict[str, Any]:
 def coefficients_of(document: Mapping[str, Any]) -> AcceptanceCoefficients:
     """The artefact's JSON as arrays; ArtefactError where it is not of this code."""
     try:
-        if document["format"] != FORMAT:
-            raise ArtefactError(
-                "The acceptance artefact is of another version", expected=str(FORMAT), got=str(document["format"]),
-                remedy="rebuild it with `specworth train`",
-            )  # fmt: skip
         methods = document["methods"]
 
         def column(name: str) -> Floats:
@@ -112,66 +105,12 @@ def coefficients_of(document: Mapping[str, Any]) -> AcceptanceCoefficients:
 
 
 @cache
-def read_coefficients() -> AcceptanceCoefficients:
-    """The trained coefficients that ship with this version."""
-    try:
-        return coefficients_of(json.loads(ARTEFACT.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        raise ArtefactError(
-            "The acceptance artefact cannot be read", expected=str(ARTEFACT), got=str(error),
-            remedy="reinstall specworth, or rebuild it with `specworth train`",
-        ) from error  # fmt: skip
+def read_coefficients(folder: Path | None = None) -> AcceptanceCoefficients:
+    """The trained coefficients of a folder of artefacts (those that ship with this version where left out)."""
+    return coefficients_of(read_numbers(ARTEFACT, features=STRUCTURES, folder=folder))
 
 
-@cache
-def read_priors() -> AcceptanceCoefficients:
-    """The published priors; ArtefactError where the file lacks a number."""
-    import yaml
-
-    text = (files("models") / "priors" / "acceptance.yaml").read_text(encoding="utf-8")
-    document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    try:
-        return _priors(document)
-    except (KeyError, TypeError) as error:
-        raise ArtefactError("The acceptance priors are damaged", expected=f"an entry {error}") from error
-
-
-def _priors(document: dict[str, Any]) -> AcceptanceCoefficients:
-    """The file's mappings as arrays."""
-    classes = tuple(document["classes"])
-    methods = tuple(document["methods"])
-    entries = [document["methods"][name] for name in methods]
-    effects, temperature = document["class_effects"], document["temperature"]
-    drafting = [entry.get("drafting") for entry in entries]
-    every = np.ones(len(methods))
-
-    def per_method(name: str) -> Floats:
-        return np.array([float(entry[name]) for entry in entries])
-
-    def per_class(mapping: dict[str, float]) -> Floats:
-        return np.array([float(mapping[name]) for name in classes])
-
-    return AcceptanceCoefficients(
-        methods=methods,
-        classes=classes,
-        size_centre=float(document["size_centre"]),
-        within_log_sd=float(document["within_log_sd"]),
-        expected_overlap=per_class(document["expected_overlap"]),
-        intercept=per_method("intercept"),
-        decay=per_method("decay"),
-        size=per_method("size"),
-        size_log_sd=per_method("size_log_sd"),
-        class_effect=np.stack([per_class(effects[entry["class_effects"]]) for entry in entries]),
-        temperature_slope=every[:, None] * per_class(temperature["slope"])[None, :],
-        temperature_power=every * float(temperature["power"]),
-        probabilistic_relief=every * float(temperature["probabilistic_relief"]),
-        copy=0.0 * every,
-        lookup=0.0 * every,
-        share_intercept=np.array([np.inf if d is None else float(d["intercept"]) for d in drafting]),
-        share_class=np.stack([np.zeros(len(classes)) if d is None else per_class(d["classes"]) for d in drafting]),
-        share_slope=0.0 * every,
-        share_copy=np.array([0.0 if d is None else float(d["copy"]) for d in drafting]),
-        share_lookup=0.0 * every,
-        length_log_sd=per_method("length_log_sd"),
-        share_logit_sd=np.array([0.0 if d is None else float(d["logit_sd"]) for d in drafting]),
-    )
+def write_coefficients(coefficients: AcceptanceCoefficients, *, folder: Path, data_sha256: str) -> Path:
+    """Write the artefact and its entry in the folder's manifest."""
+    write_numbers(ARTEFACT, document_of(coefficients), features=STRUCTURES, folder=folder, data_sha256=data_sha256)
+    return folder / ARTEFACT

@@ -2,16 +2,18 @@
 
 The conditional acceptance of draft position i is a logit-linear function:
 
-    logit α_i = method + structure class - slope(class) · T^p · relief + size · log(drafter / target)
-                + decay(method) · log(i)
+    logit α_i = method + class effect(method) - slope(method, class) · T^p · relief + size · log(drafter / target)
+                + copy · overlap + lookup · log(shortest match) + decay(method) · log(i)
 
-with one temperature slope for each class (a poem loses far more than a JSON object) and `relief` < 1 for probabilistic
-drafting. n-gram and suffix drafters propose only on a match: their share m of drafting steps is logit-linear in class
-and overlap. A workload is a mixture of classes: each is computed by itself and they are mixed by *steps*, since a class
-with a long acceptance length takes fewer of them: τ = 1 / Σ share_c / τ_c.
+with one temperature slope for each class (a poem loses far more than a JSON object), `relief` < 1 for probabilistic
+drafting, and `overlap` the log-odds of what answers copy beside what their classes let expect. n-gram and suffix
+drafters propose only on a match: their share m of drafting steps is logit-linear in the same. A workload is a mixture
+of classes: each is computed by itself and they are mixed by *steps*, since a class with a long acceptance length takes
+fewer of them: τ = 1 / Σ share_c / τ_c.
 
-Every coefficient is in models/priors/acceptance.yaml with its source. The model refuses methods that it has no
-coefficients for; it knows nothing about a particular drafter's training, which is what the spread is for.
+Every coefficient is in models/artifacts/acceptance.json, trained by models.training.acceptance. The model refuses
+methods that it has no coefficients for; it knows nothing about a particular drafter's training, which is what the
+spread is for.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from models.acceptance.coefficients import DEFAULT_LOOKUP_MIN, AcceptanceCoefficients, read_coefficients, read_priors
+from models.acceptance.coefficients import DEFAULT_LOOKUP_MIN, AcceptanceCoefficients, read_coefficients
 from models.acceptance.estimate import POSITIONS, AcceptanceEstimate, AcceptanceInputs
 from models.estimate import Floats
 from profiler.errors import UnknownNameError
@@ -77,14 +79,11 @@ class AcceptanceModel:
     coefficients_: AcceptanceCoefficients
 
     @classmethod
-    def trained(cls) -> AcceptanceModel:
+    def from_artefact(cls) -> AcceptanceModel:
         """The model as trained: measured acceptance with published tables as a prior."""
         return cls.of(read_coefficients())
 
-    @classmethod
-    def from_priors(cls) -> AcceptanceModel:
-        """The model with what was published alone, as before any measurement: models/priors/acceptance.yaml."""
-        return cls.of(read_priors())
+    from_priors = from_artefact  # the name it had before anything was measured
 
     @classmethod
     def of(cls, coefficients: AcceptanceCoefficients) -> AcceptanceModel:
@@ -98,7 +97,9 @@ class AcceptanceModel:
         c = self.coefficients_
         m = self._method_rows(inputs)
         length = max(POSITIONS, int(inputs.num_speculative_tokens.max(initial=1)))
-        heat = self._heat(inputs, m) * np.where(inputs.probabilistic, c.probabilistic_relief[m], 1.0)
+        heat = self._heat(inputs, c.temperature_power[m]) * np.where(
+            inputs.probabilistic, c.probabilistic_relief[m], 1.0
+        )
         row = c.intercept[m] + c.size[m] * self._size(inputs) + c.lookup[m] * self._lookup(inputs)
         row = row + c.copy[m] * self._copies_beside(inputs)
         by_class = row[:, None] + c.class_effect[m] - heat[:, None] * c.temperature_slope[m]
@@ -115,8 +116,9 @@ class AcceptanceModel:
         within = np.arange(1, odds.shape[2] + 1)[None, :] <= k[:, None]
         survival = np.cumprod(np.where(within[:, None, :], expit(odds), 0.0), axis=-1, dtype=np.float64)
         drafting = c.share_intercept[m] + c.share_copy[m] * self._copies_beside(inputs)
-        drafting = drafting + c.share_lookup[m] * self._lookup(inputs) - c.share_slope[m] * self._heat(inputs, m)
-        share_odds = drafting[:, None] + c.share_class[m]
+        drafting = drafting + c.share_lookup[m] * self._lookup(inputs)
+        heat = self._heat(inputs, c.share_power[m])
+        share_odds = drafting[:, None] + c.share_class[m] - heat[:, None] * c.share_slope[m]
         share, mixed = mix_classes(shares=inputs.structure, draft_share=expit(share_odds), survival=survival)
         return AcceptanceEstimate(
             per_position=conditionals(mixed, k),
@@ -127,9 +129,9 @@ class AcceptanceModel:
             measured=np.zeros(len(inputs), dtype=np.bool_),
         )
 
-    def _heat(self, inputs: AcceptanceInputs, rows: NDArray[np.int64]) -> Floats:
+    def _heat(self, inputs: AcceptanceInputs, power: Floats) -> Floats:
         """T^p of each row: 0 where sampling is greedy, 1 at temperature 1."""
-        return np.power(np.clip(inputs.temperature, 0.0, None), self.coefficients_.temperature_power[rows])
+        return np.power(np.clip(inputs.temperature, 0.0, None), power)
 
     def _lookup(self, inputs: AcceptanceInputs) -> Floats:
         """Log of the shortest match that lookup drafts on, from vLLM's default; 0 where it is not said."""

@@ -1,0 +1,116 @@
+"""How is acceptance reported? Its section of the model card, and acceptance.md with every table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from models.acceptance.coefficients import AcceptanceCoefficients
+from models.training.acceptance_folds import JUDGED_K, KINDS_OUT, PROMPTS_OUT, SETS_OUT
+from models.training.card_text import table
+
+AIM = 0.35
+_READING = f"""AL is judged as {JUDGED_K} draft tokens would have it. A row is a cell (engine, kind of prompts,
+temperature) or, with prompts out, the part of its prompts that one fold holds out; cells with fewer than 30 drafts are
+left out. Prompts are known by the structure scorer's probabilities alone, never by the label of their file, and
+nothing is known of their answers, except where the predictor says so (*answers known*: copying as a replay of past
+answers would show it).
+All rows of a prompt, at every temperature and by every method, are held out together."""
+_PREDICTORS = """*published tables alone*: the prior, without any measurement; *mean at the temperature*: of everything
+measured with the same method, match length and temperature; *mean of the class*: the same, of prompts with the same
+likeliest structure class; *mean of its kind, told*: the same, of the other prompts of the very same kind, which no
+user could
+tell us: about the least error that these few prompts allow."""
+_UNSEEN = """What is shipped as uncertainty is that of what nobody measured: for n-gram the residuals on kinds of
+prompts that were out, for draft models at least EAGLE-3's between published sources as of a mean of two pairs, for
+heads what
+published sources show when they are left out."""
+_COLUMNS = ("method", "predictor", "cells", "MAE of AL", "p90", "bias", "MAE of AL by prompt", "MAE of tokens a step")
+
+
+def card_lines(tables: Mapping[str, Any]) -> list[str]:
+    """The section of the model card."""
+    lines = ["## Acceptance", ""]
+    count = tables["rows"]
+    if not count["rows"]:
+        return [*lines, "No acceptance was measured: the published tables alone are used.", ""]
+    lines += [
+        f"Learned from {count['cells']} cells ({count['kinds']} kinds of prompts, {count['prompts']} prompts, "
+        f"{count['drafts']:,} drafts) of one pair and one target for lookup, with published tables as a prior.", "",
+        *aim_lines(tables), "",
+    ]  # fmt: skip
+    for family in (PROMPTS_OUT, KINDS_OUT, SETS_OUT):
+        ours = [row for row in tables["families"].get(family, []) if row["predictor"] in ("model", "mean of the class")]
+        if ours:
+            lines += [f"With {family}:", "", *rows_table(_COLUMNS, ours), ""]
+    return [*lines, _UNSEEN, "", "Every table: `acceptance.md`.", ""]
+
+
+def aim_lines(tables: Mapping[str, Any]) -> list[str]:
+    """Whether the aim is met, method by method."""
+    return [
+        f"- {row['method']}: mean absolute error of AL at k = {JUDGED_K} with {PROMPTS_OUT} {row['MAE of AL']:.2f} "
+        f"({row['MAE of AL by prompt']:.2f} a single prompt); aim {AIM}: "
+        f"{'met' if row['MAE of AL'] <= AIM else '**missed**'}."
+        for row in tables["families"].get(PROMPTS_OUT, [])
+        if row["predictor"] == "model"
+    ]
+
+
+def acceptance_text(tables: Mapping[str, Any], coefficients: AcceptanceCoefficients) -> str:
+    """acceptance.md."""
+    lines = ["# Acceptance: held-out errors and what was learned", ""]
+    lines += ["Rendered by `specworth train`; `specworth evaluate` makes the same figures anew.", ""]
+    count = tables["rows"]
+    if count["rows"]:
+        lines += [f"From {count['cells']} cells, {count['prompts']} prompts, {count['rows']} rows.", ""]
+        lines += [*aim_lines(tables), "", _READING, "", _PREDICTORS, ""]
+    for family, rows in tables["families"].items():
+        lines += [f"## {family[0].upper()}{family[1:]}", "", *rows_table(_COLUMNS, rows), ""]
+    if tables["kinds"]:
+        lines += ["## Kinds of prompts, each predicted without having seen its kind", "",
+                  "AL with greedy drafts at temperature 0 and 1, of n-gram at 0 with its share m of steps that draft.",
+                  "", *rows_table(tuple(tables["kinds"][0]), tables["kinds"]), ""]  # fmt: skip
+    if tables["structured"]:
+        lines += ["## JSON enforced", "",
+                  "Not learned from: prompts with their output held to JSON, beside what is predicted of them.",
+                  "", *rows_table(tuple(tables["structured"][0]), tables["structured"]), ""]  # fmt: skip
+    lines += ["## Published sources, each left out", "",
+              "By `benchmarks/fit_published_acceptance.py`, which alone reads them; groups are targets for MTP.", "",
+              *rows_table(tuple(tables["published"][0]), tables["published"]), ""]  # fmt: skip
+    return "\n".join([*lines, *_coefficients(coefficients)]) + "\n"
+
+
+def _coefficients(c: AcceptanceCoefficients) -> list[str]:
+    """What was learned, on the log-odds scale."""
+    names = ("intercept", "decay", "size", "copy", "lookup", "temperature_power", "probabilistic_relief", "share_copy",
+             "share_lookup", "length_log_sd", "share_logit_sd")  # fmt: skip
+    rows = [
+        {"method": method} | {name: round(float(getattr(c, name)[i]), 2) for name in names}
+        for i, method in enumerate(c.methods)
+    ]
+    classes = []
+    for place, name in enumerate(c.classes):
+        row: dict[str, object] = {"class": name}
+        for method in ("draft_model", "eagle3", "ngram"):
+            i = c.methods.index(method)
+            row[f"{method}: effect"] = round(float(c.class_effect[i, place]), 2)
+            row[f"{method}: slope"] = round(float(c.temperature_slope[i, place]), 2)
+        row["ngram: share"] = round(float(1 / (1 + np.exp(-c.share_class[i, place] - c.share_intercept[i]))), 2)
+        row["overlap"] = round(float(c.expected_overlap[place]), 2)
+        classes.append(row)
+    return ["## Coefficients", "", f"Prompts of one kind differ by {c.within_log_sd:.2f} in log(AL - 1).", "",
+            *rows_table(tuple(rows[0]), rows), "", *rows_table(tuple(classes[0]), classes)]  # fmt: skip
+
+
+def rows_table(columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> list[str]:
+    """Lines of a Markdown table from mappings."""
+    return table(columns, ([_cell(row.get(column)) for column in columns] for row in rows))
+
+
+def _cell(value: object) -> str:
+    if value is None or (isinstance(value, float) and np.isnan(value)):
+        return ""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -16,24 +16,22 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import profiler
 from api.commands.duration import seconds
 from profiler.errors import InputError
-from profiler.sweep.grid import read_grid
+from profiler.serving.interruption import Interrupted, held, interruptible
+from profiler.serving.watchdog import Watchdog
+from profiler.sweep.grid import only_engines, read_grid
 
-_GRACE_S = 15.0  # a sweep that is told to stop ends its engine and writes that engine's log
+_GRACE_S = 30.0  # a sweep that is told to stop ends its engine or server (which has 25 s for it)
 
 
 def run_sweep(options: Mapping[str, Any]) -> int:
     """Check the grid here, where errors are told soonest, then measure; the sweep's own exit code."""
     grid = read_grid(options["grid"])
-    for name in options["only"] or ():
-        if name not in {engine.name for engine in grid.engines}:
-            known = ", ".join(engine.name for engine in grid.engines)
-            raise InputError("--only: the grid has no such engine", expected=f"one of {known}", got=repr(name))
+    only_engines(grid, options["only"])
     python = _interpreter(options["python"], needs_vllm=not options["plan"])
     arguments = [
         str(options["grid"].absolute()),
@@ -84,22 +82,33 @@ def _our_source() -> Iterator[Path]:
 
 
 def _run(command: list[str], environment: dict[str, str]) -> int:
-    """Run to the end; Ctrl-C and SIGTERM interrupt the sweep, which then ends its engine itself."""
-    process = subprocess.Popen(command, env=environment, start_new_session=True)
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        return process.wait()
-    except KeyboardInterrupt:
-        process.send_signal(signal.SIGINT)
+    """Run to the end; a signal interrupts the sweep, which then ends its engine itself and says what it has."""
+    process: subprocess.Popen[bytes] | None = None
+    watchdog: Watchdog | None = None
+    number: int = signal.SIGINT
+    with interruptible():
         try:
-            process.wait(_GRACE_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        return 130
-    finally:
-        signal.signal(signal.SIGTERM, before)
+            with held():
+                process = subprocess.Popen(command, env=environment, start_new_session=True)
+                watchdog = Watchdog(process.pid, grace_s=round(_GRACE_S))
+            return process.wait()
+        except Interrupted as stop:
+            number = stop.number
+            return stop.exit_code
+        finally:
+            with held():
+                if process is not None:
+                    _end(process, number)
+                if watchdog is not None:
+                    watchdog.dismiss()
+
+
+def _end(process: subprocess.Popen[bytes], number: int) -> None:
+    if process.poll() is not None:
+        return
+    process.send_signal(number)
+    try:
+        process.wait(_GRACE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -5,6 +5,7 @@
     closed_loop.py  how one cell is measured: the protocol
     rows.py         what is kept of a cell, appended as it comes, and found again on resume
     startup_log.py  what the engine's own log says about memory and start-up
+    process.py      an engine's process, of which nothing may be left
     worker.py       one engine's life in a process of its own
     session.py      the order of engines, the time limit, and what happens when an engine fails
     host.py         GPU, driver, CPU and source revision

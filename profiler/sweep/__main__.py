@@ -8,14 +8,15 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from profiler.errors import SpecworthError
+from profiler.errors import InputError, SpecworthError
+from profiler.serving.interruption import Interrupted, interruptible
 from profiler.sweep.closed_loop import Limits
-from profiler.sweep.grid import read_grid
-from profiler.sweep.session import SweepOptions, run_sweep
+from profiler.sweep.grid import Grid, only_engines, read_grid
+from profiler.sweep.session import SweepOptions, run_sweep, tell_stopped
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Parse, run, and tell an error in one line."""
+    """Parse, run, and tell an error in one line; 0, 1 where no engine could be measured, 2 for wrong input."""
     parser = argparse.ArgumentParser(prog="python -m profiler.sweep", description=__doc__)
     parser.add_argument("grid", type=Path, help="engines x traffic, see data/grids")
     parser.add_argument("--out", type=Path, required=True, help="folder for rows.jsonl, engines.jsonl, engine_logs.gz")
@@ -35,22 +36,28 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--plan", action="store_true", help="print what would be measured, and stop")
     given = parser.parse_args(arguments)
     try:
-        grid = read_grid(given.grid)
-        if given.only:
-            grid = grid.model_copy(update={"engines": tuple(e for e in grid.engines if e.name in given.only)})
+        grid = only_engines(read_grid(given.grid), given.only)
         if given.plan:
             for engine in grid.engines:
                 print(f"{engine.name}: {len(engine.points)} cells: {', '.join(p.label() for p in engine.points)}")
             return 0
-        work = given.work or Path(tempfile.mkdtemp(prefix="specworth-sweep-"))
-        run_sweep(grid, SweepOptions(
-            out=given.out, work=work, time_limit_s=given.time_limit, resume=given.resume, done=tuple(given.done),
-            start_method=given.start_method, seed=given.seed, limits=replace(Limits(), least_cycles=given.cycles),
-        ))  # fmt: skip
+        with interruptible():
+            return _sweep(grid, given)
+    except Interrupted as stop:
+        return tell_stopped(stop, given.out / "rows.jsonl")
     except SpecworthError as error:
         print(error.line(), file=sys.stderr)
-        return 2
-    return 0
+        return 2 if isinstance(error, InputError) else 1
+
+
+def _sweep(grid: Grid, given: argparse.Namespace) -> int:
+    with tempfile.TemporaryDirectory(prefix="specworth-sweep-") as scratch:
+        swept = run_sweep(grid, SweepOptions(
+            out=given.out, work=given.work or Path(scratch), time_limit_s=given.time_limit, resume=given.resume,
+            done=tuple(given.done), start_method=given.start_method, seed=given.seed,
+            limits=replace(Limits(), least_cycles=given.cycles),
+        ))  # fmt: skip
+    return 0 if swept.cells or not swept.failed_engines else 1
 
 
 if __name__ == "__main__":

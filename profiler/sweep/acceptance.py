@@ -27,6 +27,7 @@ from typing import Any, Protocol
 
 from profiler.engine import EngineError, InProcessEngine, import_vllm, prepare_environment
 from profiler.errors import SpecworthError
+from profiler.serving.interruption import Interrupted, interruptible
 from profiler.sweep.acceptance_grid import (
     AcceptanceEngine,
     AcceptanceGrid,
@@ -36,8 +37,10 @@ from profiler.sweep.acceptance_grid import (
 )
 from profiler.sweep.closed_loop import Counters
 from profiler.sweep.host import read_host, wait_for_free_gpu
-from profiler.sweep.rows import append_row, read_rows
-from profiler.sweep.session import end_group
+from profiler.sweep.process import lead_group, running
+from profiler.sweep.rows import RowsError, append_row, read_rows
+from profiler.sweep.session import tell_stopped
+from profiler.sweep.worker import DISK_FULL
 
 PROTOCOL_VERSION = 1
 SHINGLE = 4  # tokens in a row that count as copied
@@ -176,7 +179,7 @@ def _measure_engine(
     done: set[str], deadline: float,
 ) -> None:  # fmt: skip
     """Process entry: start one engine and measure what is left of it."""
-    os.setsid()
+    lead_group()
     log = os.open(given.out / f"{spec.name}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     told = os.dup(1)
     os.dup2(log, 1)
@@ -218,8 +221,9 @@ def _measure_engine(
                 length = 1 + cell["accepted_tokens"] / cell["drafts"] if cell["drafts"] else float("nan")
                 os.write(told, f"  {spec.name} {prompt_set}/{structure} T{temperature:g}: {cell['drafts']} drafts, "
                                f"AL {length:.2f}, tau {tau:.2f} [{seconds:.1f} s]\n".encode())  # fmt: skip
-    except EngineError as error:
+    except (EngineError, RowsError) as error:
         os.write(told, f"{spec.name} failed: {error.line()}\n".encode())
+        os._exit(DISK_FULL if isinstance(error, RowsError) else 0)
     os._exit(0)
 
 
@@ -246,6 +250,16 @@ def main(arguments: list[str] | None = None) -> int:
     except SpecworthError as error:
         print(error.line(), file=sys.stderr)
         return 2
+    try:
+        with interruptible():
+            return _measure(grid, asked, given, began)
+    except Interrupted as stop:
+        return tell_stopped(stop, given.out / CELLS)
+
+
+def _measure(
+    grid: AcceptanceGrid, asked: Mapping[tuple[str, str], list[AskedPrompt]], given: argparse.Namespace, began: float
+) -> int:
     given.out.mkdir(parents=True, exist_ok=True)
     done = {row["key"] for row in read_rows([given.out / CELLS])} if given.resume else set()
     prepare_environment("separate")
@@ -257,9 +271,10 @@ def main(arguments: list[str] | None = None) -> int:
             continue
         wait_for_free_gpu()
         process = context.Process(target=_measure_engine, args=(spec, grid, asked, given, done, deadline))
-        process.start()
-        process.join()
-        end_group(process.pid)
+        with running(process):
+            process.join()
+        if process.exitcode == DISK_FULL:
+            return 1
     print(f"{len(read_rows([given.out / CELLS]))} cells in {time.monotonic() - began:.0f} s", flush=True)
     return 0
 

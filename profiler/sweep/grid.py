@@ -18,6 +18,7 @@ acceptance length outside [1, k + 1], points longer than max_model_len.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -133,6 +134,21 @@ def read_grid(path: Path) -> Grid:
     if len(set(names)) < len(names):
         raise GridError("two engines of the grid have one name", got=", ".join(sorted(names)), field="engines.name")
     return Grid(engines=tuple(order_engines(engines)), shapes=shapes)
+
+
+def only_engines(grid: Grid, names: Sequence[str] | None) -> Grid:
+    """The grid with these engines alone; the whole grid for None or no name. Refuses a name that it lacks."""
+    if not names:
+        return grid
+    known = {engine.name for engine in grid.engines}
+    for name in names:
+        if name not in known:
+            raise GridError(
+                "--only: the grid has no such engine",
+                expected=f"one of {', '.join(e.name for e in grid.engines)}",
+                got=repr(name),
+            )
+    return grid.model_copy(update={"engines": tuple(engine for engine in grid.engines if engine.name in names)})
 
 
 def order_engines(engines: list[EngineSpec]) -> list[EngineSpec]:

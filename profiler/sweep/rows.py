@@ -1,7 +1,8 @@
 """What is kept of a cell: one flat row of JSON, appended and flushed as soon as the cell ends.
 
 Latencies in milliseconds, memory in bytes, rates per second. A rerun with --resume skips the keys that it finds here,
-or in the data set's own cost_cells.csv; a line that a crash cut short is left out with a notice.
+or in the data set's own cost_cells.csv; a line that a crash cut short is left out with a notice, and the next row
+begins a line of its own. A disk that is full is a RowsError: whoever gets it has nothing to gain from measuring on.
 """
 
 from __future__ import annotations
@@ -18,10 +19,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from profiler.errors import SpecworthError
 from profiler.sweep.closed_loop import PROTOCOL_VERSION, CellMeasurement
 from profiler.sweep.grid import EngineSpec, Point
 
 _MOST_S_OF_PROTOCOL_1 = 6.0  # a cell of protocol 1 that took so long was ended by its own limit, and done
+
+
+class RowsError(SpecworthError):
+    """A row that cannot be kept."""
 
 
 def cell_row(spec: EngineSpec, point: Point, cell: CellMeasurement, engine_facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,15 +89,30 @@ def cell_row(spec: EngineSpec, point: Point, cell: CellMeasurement, engine_facts
 
 
 def append_row(path: Path, row: Mapping[str, Any]) -> None:
-    """Write one line and push it to the disk, so that a killed sweep keeps it."""
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+    """Write one line and push it to the disk, so that a killed sweep keeps it.
+
+    Raises:
+        RowsError: the disk is full, or the file cannot be written.
+    """
+    line = (json.dumps(row) + "\n").encode()
+    try:
+        with path.open("ab+") as file:
+            if file.seek(0, os.SEEK_END):
+                file.seek(-1, os.SEEK_END)
+                if file.read(1) != b"\n":  # cut short by a kill: what follows must not be lost with it
+                    line = b"\n" + line
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise RowsError(
+            f"{path} cannot be written", got=(error.strerror or "an error").lower(),
+            remedy="free some room there, then go on with --resume",
+        ) from error  # fmt: skip
 
 
-def read_rows(paths: Iterable[Path]) -> list[dict[str, Any]]:
-    """All whole rows of the files that exist."""
+def read_rows(paths: Iterable[Path], *, tell: bool = True) -> list[dict[str, Any]]:
+    """All whole rows of the files that exist; `tell` of the others."""
     rows = []
     for path in paths:
         if not path.exists():
@@ -99,12 +120,22 @@ def read_rows(paths: Iterable[Path]) -> list[dict[str, Any]]:
         if path.suffix == ".csv":
             rows += _merged_rows(path)
             continue
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-            try:
-                rows.append(json.loads(line))
-            except json.JSONDecodeError:
+        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+            row = _row(line)
+            if row is not None:
+                rows.append(row)
+            elif tell:
                 print(f"{path}:{number}: cut short, left out", file=sys.stderr)
     return rows
+
+
+def _row(line: str) -> dict[str, Any] | None:
+    """A whole row; every kind of row names its cell or its engine."""
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError:
+        return None
+    return row if isinstance(row, dict) and ("key" in row or "engine" in row) else None
 
 
 def is_done(row: Mapping[str, Any]) -> bool:

@@ -6,7 +6,7 @@ Rows have the schema of the in-process sweep, with `engine_process` "served" in 
 engine itself knows (step times, capture sizes, model runner) is null or missing unless the grid sets it.
 
 Refused: a grid that cannot be read, rows that are there without --resume. A server that does not start, or dies, is
-noted in engines.jsonl with its reason, and the next one follows.
+noted in engines.jsonl with its reason, and the next one follows; a full disk ends the sweep.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ from typing import Any
 import numpy as np
 
 from profiler.architecture import read_architecture
-from profiler.errors import SpecworthError
+from profiler.errors import InputError, SpecworthError
 from profiler.metrics import read_gauges
+from profiler.serving.interruption import Interrupted, interruptible
 from profiler.serving.launch import ServeCommand, launched, read_tail, serve_prefix
 from profiler.sweep.closed_loop import Limits, measure_cell
-from profiler.sweep.grid import EngineSpec, Grid, GridError, Point, read_grid
+from profiler.sweep.grid import EngineSpec, Grid, GridError, Point, only_engines, read_grid
 from profiler.sweep.host import read_host, wait_for_free_gpu
-from profiler.sweep.rows import append_row, cell_row, is_done, read_rows
+from profiler.sweep.rows import RowsError, append_row, cell_row, is_done, read_rows
 from profiler.sweep.served_engine import ServedEngine
+from profiler.sweep.session import Swept, make_folder, tell_stopped
 from profiler.sweep.startup_log import read_startup_log
 from profiler.sweep.worker import MIXED_WARM_UP, WARM_UP, engine_arguments
 
@@ -61,20 +63,21 @@ class ServedOptions:
     seed: int = 0
 
 
-def run_served_sweep(grid: Grid, options: ServedOptions) -> int:
-    """Measure what of `grid` is not yet measured; the number of new rows.
+def run_served_sweep(grid: Grid, options: ServedOptions) -> Swept:
+    """Measure what of `grid` is not yet measured.
 
     Raises:
         GridError: rows are there, and resuming was not asked for.
+        RowsError: rows cannot be written.
     """
     began = time.monotonic()
     rows = options.out / "rows.jsonl"
     if rows.exists() and not options.resume:
         raise GridError(f"{rows} is there already", remedy="add --resume to go on, or name another --out")
-    options.out.mkdir(parents=True, exist_ok=True)
+    make_folder(options.out)
     done = {row["key"] for row in read_rows([rows]) if is_done(row)}
     deadline = began + options.time_limit_s if options.time_limit_s else math.inf
-    start_s, measured = FIRST_START_S, 0
+    start_s, measured, failed = FIRST_START_S, 0, 0
     for spec in grid.engines:
         points = [point for point in spec.points if served_key(spec, point) not in done]
         if not points:
@@ -88,13 +91,16 @@ def run_served_sweep(grid: Grid, options: ServedOptions) -> int:
         try:
             _measure(spec, points, grid, options, log=log, deadline=deadline, status=status)
             start_s = status["startup_s"]
+        except RowsError:
+            raise
         except SpecworthError as error:
+            failed += not status["cells"]
             status["error"] = error.line()
             print(f"  {spec.name} failed: {status['error'][:600]}", flush=True)
         append_row(options.out / "engines.jsonl", status | read_startup_log(read_tail(log)))
         measured += status["cells"]
     print(f"{measured} cells in {time.monotonic() - began:.0f} s", flush=True)
-    return measured
+    return Swept(measured, failed)
 
 
 def served_key(spec: EngineSpec, point: Point) -> str:
@@ -186,7 +192,7 @@ def _parameters(name: str, grid: Grid) -> int | None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Parse, run, and tell an error in one line."""
+    """Parse, run, and tell an error in one line; 0, 1 where no server could be measured, 2 for wrong input."""
     parser = argparse.ArgumentParser(prog="python -m profiler.sweep.served", description=__doc__)
     parser.add_argument("grid", type=Path, help="engines x traffic, see data/grids")
     parser.add_argument("--out", type=Path, required=True, help="folder for rows.jsonl, engines.jsonl and the logs")
@@ -197,18 +203,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(arguments)
     try:
-        grid = read_grid(given.grid)
-        if given.only:
-            grid = grid.model_copy(update={"engines": tuple(e for e in grid.engines if e.name in given.only)})
-        with tempfile.TemporaryDirectory(prefix="specworth-sweep-") as work:
-            run_served_sweep(grid, ServedOptions(
+        grid = only_engines(read_grid(given.grid), given.only)
+        with interruptible(), tempfile.TemporaryDirectory(prefix="specworth-sweep-") as work:
+            swept = run_served_sweep(grid, ServedOptions(
                 out=given.out, work=Path(work), python=given.python, time_limit_s=given.time_limit,
                 resume=given.resume, seed=given.seed,
             ))  # fmt: skip
+    except Interrupted as stop:
+        return tell_stopped(stop, given.out / "rows.jsonl")
     except SpecworthError as error:
         print(error.line(), file=sys.stderr)
-        return 2
-    return 0
+        return 2 if isinstance(error, InputError) else 1
+    return 0 if swept.cells or not swept.failed_engines else 1
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 vLLM is imported once, here, and every engine is a forked child that finds it imported: on a GPU host the imports alone
 take 15 to 20 s. An engine is started only if its start (as long as those before it took) and a few cells still fit;
-one that fails or stands still is ended, noted, and the next one follows.
+one that fails or stands still is ended, noted, and the next one follows. A full disk ends the sweep: what comes after
+could not be kept.
 """
 
 from __future__ import annotations
@@ -10,19 +11,21 @@ from __future__ import annotations
 import gzip
 import multiprocessing
 import os
-import signal
 import statistics
+import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from profiler.engine import cuda_is_initialized, import_vllm, prepare_environment
+from profiler.serving.interruption import Interrupted
 from profiler.sweep.closed_loop import Limits
 from profiler.sweep.grid import EngineSpec, Grid, GridError, Point
 from profiler.sweep.host import read_host, wait_for_free_gpu
-from profiler.sweep.rows import append_row, is_done, read_rows
-from profiler.sweep.worker import Assignment, run_engine
+from profiler.sweep.process import running
+from profiler.sweep.rows import RowsError, append_row, is_done, read_rows
+from profiler.sweep.worker import DISK_FULL, Assignment, run_engine
 
 FIRST_START_S = 75.0  # before any start was seen: the middle of the 45 to 95 s seen on an H200 with vLLM 0.26.0
 LEAST_MEASURING_S = 15.0
@@ -44,17 +47,32 @@ class SweepOptions:
     seed: int = 0
 
 
-def run_sweep(grid: Grid, options: SweepOptions) -> int:
-    """Measure what of `grid` is not yet measured; the number of new rows."""
+class Swept(NamedTuple):
+    """What a sweep did: new rows, and engines that gave none of theirs."""
+
+    cells: int
+    failed_engines: int
+
+
+def run_sweep(grid: Grid, options: SweepOptions) -> Swept:
+    """Measure what of `grid` is not yet measured.
+
+    Raises:
+        GridError: rows are there, and resuming was not asked for.
+        RowsError: rows cannot be written.
+    """
     began = time.monotonic()
     rows_path, engines_path = options.out / "rows.jsonl", options.out / "engines.jsonl"
     if rows_path.exists() and not options.resume:
         raise GridError(f"{rows_path} is there already", remedy="add --resume to go on, or name another --out")
-    options.out.mkdir(parents=True, exist_ok=True)
+    make_folder(options.out)
     options.work.mkdir(parents=True, exist_ok=True)
-    kept = len(read_rows([rows_path]))
-    earlier = read_rows([rows_path, *options.done])
+    here = read_rows([rows_path])
+    earlier = here + read_rows(options.done)
     done = {row["key"] for row in earlier if is_done(row)}
+    if not any(_left(spec, done) for spec in grid.engines):
+        print(f"nothing is left to measure: {sum(len(e.points) for e in grid.engines)} cells are there", flush=True)
+        return Swept(0, 0)
     deadline = began + options.time_limit_s - LEAVE_S if options.time_limit_s else float("inf")
     host = read_host()
     prepare_environment("separate")
@@ -71,7 +89,7 @@ def run_sweep(grid: Grid, options: SweepOptions) -> int:
     parameters = {name: _parameters(name, shape) for name, shape in grid.shapes.items()}
     starts: list[float] = []
     cell_s = {_label(row): row["cell_s"] for row in earlier if row.get("gpu") == host.gpu and "cell_s" in row}
-    measured = 0
+    measured = failed = 0
     for spec in grid.engines:
         points = _left(spec, done)
         if not points:
@@ -106,12 +124,13 @@ def run_sweep(grid: Grid, options: SweepOptions) -> int:
             method = "spawn"
             _run_worker(task, method, options.stall_s)
         _keep_log(log, options.out / "engine_logs.gz", spec.name)
-        new = read_rows([rows_path])[kept:]
+        new = read_rows([rows_path], tell=False)[len(here) :]
+        failed += len(new) == measured
         measured = len(new)
         starts += [row["startup_s"] for row in new if row["engine"] == spec.name][:1]
         cell_s |= {_label(row): max(row["cell_s"], cell_s.get(_label(row), 0.0)) for row in new}
     print(f"{measured} cells in {time.monotonic() - began:.0f} s", flush=True)
-    return measured
+    return Swept(measured, failed)
 
 
 def _run_worker(task: Assignment, method: str, stall_s: float) -> bool:
@@ -120,8 +139,7 @@ def _run_worker(task: Assignment, method: str, stall_s: float) -> bool:
     began = time.monotonic()
     heartbeat = context.Value("d", began)
     process = context.Process(target=run_engine, args=(task, heartbeat, os.dup(1) if method == "fork" else 1))
-    process.start()
-    try:
+    with running(process):
         while process.is_alive():
             process.join(0.1)
             now = time.monotonic()
@@ -131,27 +149,40 @@ def _run_worker(task: Assignment, method: str, stall_s: float) -> bool:
                 print(f"  {task.spec.name}: ended, {reason}", flush=True)
                 append_row(task.engines, {"engine": task.spec.name, "error": reason})
                 break
-    finally:
-        end_group(process.pid)
-        process.join(5.0)
+    if process.exitcode == DISK_FULL:
+        raise RowsError(
+            f"{task.rows.parent} cannot be written", got="no room, or no right to write there",
+            remedy="free some, then go on with --resume",
+        )  # fmt: skip
     return bool(heartbeat.value > began)
 
 
-def end_group(pid: int) -> None:
-    """End a worker and the engine core that it started; both lie in the process group that the worker opened."""
-    for _ in range(20):
-        try:
-            os.killpg(pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            return
-        time.sleep(0.05)
+def tell_stopped(stop: Interrupted, rows: Path) -> int:
+    """Say what is kept of a sweep that a signal ended; its exit code."""
+    kept = len(read_rows([rows], tell=False))
+    cells = f"{kept} cell{'s' * (kept != 1)}"
+    go_on = f"; {rows} holds {cells}: go on with --resume" if kept else "; no cell was measured"
+    print(f"stopped by {stop.name}{go_on}", file=sys.stderr)
+    return stop.exit_code
+
+
+def make_folder(out: Path) -> None:
+    """The sweep's folder. Raises RowsError where it cannot be made."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        got = (error.strerror or "an error").lower()
+        raise RowsError(f"--out: {out} cannot be made", expected="a folder to write to", got=got) from error
 
 
 def _keep_log(log: Path, kept: Path, name: str) -> None:
     """Append one engine's log to the sweep's; gzip members written one after the other are one gzip file."""
     if log.exists():
-        with gzip.open(kept, "ab") as file:
-            file.write(f"=== {name}\n".encode() + log.read_bytes())
+        try:
+            with gzip.open(kept, "ab") as file:
+                file.write(f"=== {name}\n".encode() + log.read_bytes())
+        except OSError as error:
+            print(f"the log of {name} stays in {log}: {error}", flush=True)
 
 
 def _left(spec: EngineSpec, done: set[str]) -> tuple[Point, ...]:

@@ -24,9 +24,11 @@ from profiler.sweep.closed_loop import Limits, measure_cell
 from profiler.sweep.grid import EngineSpec, Point
 from profiler.sweep.host import Host
 from profiler.sweep.models import acceptance_rates, write_model
-from profiler.sweep.rows import append_row, cell_row
+from profiler.sweep.process import lead_group
+from profiler.sweep.rows import RowsError, append_row, cell_row
 from profiler.sweep.startup_log import failure_line, read_startup_log
 
+DISK_FULL = 3  # exit code: no other engine's rows could be kept either
 WARM_UP = Point(concurrency=2, input_tokens=64, output_tokens=24)
 # Prefill and decode in one batch: kernels of that shape compile here and not within the first cell.
 MIXED_WARM_UP = Point(concurrency=32, input_tokens=256, output_tokens=32)
@@ -84,7 +86,7 @@ def engine_arguments(spec: EngineSpec, shapes: dict[str, dict[str, Any]], work: 
 
 def run_engine(task: Assignment, heartbeat: Synchronized[float], told: int) -> None:
     """Process entry: measure `task`, telling progress to the file descriptor `told`."""
-    os.setsid()  # so that the caller can end the engine core with us
+    lead_group()  # so that the caller can end the engine core with us
     log = os.open(task.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     os.dup2(log, 1)
     os.dup2(log, 2)
@@ -98,12 +100,17 @@ def run_engine(task: Assignment, heartbeat: Synchronized[float], told: int) -> N
         engine.append(_measure(task, heartbeat, tell, status))
     except EngineError as error:
         status["error"] = f"{error.line()}; log: {failure_line(_log_text(task.log))}"
+    except RowsError:
+        os._exit(DISK_FULL)
     except BaseException:
         traceback.print_exc()
         status["error"] = traceback.format_exc(limit=-1).strip().splitlines()[-1]
     if status["error"]:
         tell(f"  {task.spec.name} failed: {status['error'][:600]}")
-    append_row(task.engines, status | read_startup_log(_log_text(task.log)))
+    try:
+        append_row(task.engines, status | read_startup_log(_log_text(task.log)))
+    except RowsError:
+        os._exit(DISK_FULL)
     sys.stdout.flush()
     os._exit(1 if status["error"] else 0)
 

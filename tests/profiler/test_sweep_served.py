@@ -49,7 +49,7 @@ def test_a_served_cell_is_another_cell(grid):
 def test_a_server_that_does_not_start_is_noted_with_its_reason(grid, tmp_path, capsys):
     """A command that fails leaves a line in engines.jsonl and no rows; the sweep ends in order."""
     options = ServedOptions(out=tmp_path / "out", work=tmp_path / "work", python="/bin/sh -c 'exit 3'")
-    assert run_served_sweep(grid, options) == 0
+    assert run_served_sweep(grid, options) == (0, 1)
     (noted,) = [json.loads(line) for line in (tmp_path / "out" / "engines.jsonl").read_text().splitlines()]
     assert "exit code 3" in noted["error"]
     assert not (tmp_path / "out" / "rows.jsonl").exists()

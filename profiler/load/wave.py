@@ -24,6 +24,7 @@ from profiler.load.request import RequestPlan
 from profiler.metrics import Gauges, Scrape, Window, read_gauges, read_scrape, read_window
 from profiler.prompts.sample import Prompt
 
+RESTARTED = "the server restarted during the wave, or several answer at its address"
 INTERRUPTED = "interrupted"  # why a wave that was broken into stopped early
 _LAST_LOOK_S = 2.0  # for the counters of a wave that was broken into: whoever stops us does not want to wait
 SAMPLE_EVERY_S = 1.0  # how often gauges are read during a wave; a scrape of a busy vLLM takes 5 to 20 ms
@@ -176,7 +177,7 @@ async def run_wave(
             gauges=tuple(gauges),
             gpu_bytes=tuple(gpu_bytes),
             stopped_early=stopped_early,
-            notes=("the server restarted during the wave",) if window is not None and window.restarted else (),
+            notes=(RESTARTED,) if window is not None and window.restarted else (),
             abandoned=sent - len(served),
         )
 

@@ -131,11 +131,12 @@ def read_window(
 
 
 def _restarted(before: Scrape, after: Scrape, *, model: str | None) -> bool:
-    # Some exporters round the start time to whole seconds or drift by one; a restart takes longer than that.
+    # Some exporters round the start time to whole seconds or drift by one; a restart takes longer than that. An earlier
+    # start is another process, too: several behind one address, or a clock that was set back.
     if (
         before.start_time_s is not None
         and after.start_time_s is not None
-        and after.start_time_s > before.start_time_s + 2
+        and abs(after.start_time_s - before.start_time_s) > 2
     ):
         return True
     names = ("prompt_tokens", "generation_tokens", "request_success")

@@ -23,7 +23,15 @@ from profiler.probe.profile import Arm
 from profiler.probe.record import Record, Taken, wave_record
 from profiler.probe.result import speedups_seen
 from profiler.probe.rounds import TURNOVERS, Blocks, Round, WavePlan, plan_blocks, plan_round
-from profiler.probe.settings import Attached, Launched, ProbeSettings, Question, Setting, refuse_sampling_on_cpu
+from profiler.probe.settings import (
+    Attached,
+    Launched,
+    ProbeSettings,
+    Question,
+    Setting,
+    refuse_sampling_on_cpu,
+    sampled,
+)
 from profiler.serving.inspection import inspect_server
 from profiler.serving.launch import ServeCommand, Server, launched, read_tail
 
@@ -103,6 +111,11 @@ class Conduct:
             self.surroundings.learn(arm, facts, self._gpus)
             if facts.is_cpu:
                 refuse_sampling_on_cpu(self.settings, self.question.prompts, where=f"the CPU server {url}")
+            elif facts.is_cpu is None and arm == "speculative" and sampled(self.settings, self.question.prompts):
+                self.record.note(
+                    f"whether {url} runs on a CPU cannot be told from outside; if it does, its acceptance above "
+                    "temperature 0 is not real (vllm-project/vllm#55005): measure with --temperature 0"
+                )
             if not facts.has_metrics:
                 self.record.note(
                     f"{arm}: no /metrics, so acceptance and load are unknown; times are measured all the same"

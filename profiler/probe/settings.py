@@ -92,6 +92,19 @@ class Question:
     unread: Mapping[str, int] = field(default_factory=dict)  # records that gave no prompt, by reason
 
 
+def sampled(settings: ProbeSettings, prompts: Sequence[Prompt]) -> str:
+    """Which requests would not be greedy, in words; empty where all are."""
+    hot = [t for t in (settings.temperature, *settings.also_temperatures) if t is not None and t > 0.0]
+    if hot:
+        return f"{hot[0]:g}"
+    own = [p.temperature for p in prompts if p.temperature is None or p.temperature > 0.0]
+    if settings.temperature is not None or not own:
+        return ""
+    stated = [t for t in own if t is not None]
+    of = f"of up to {max(stated):g}" if stated else "that state none, which the server reads as 1"
+    return f"{len(own)} prompts {of}"
+
+
 def refuse_sampling_on_cpu(settings: ProbeSettings, prompts: Sequence[Prompt], *, where: str) -> None:
     """Refuse to sample on a CPU server: vLLM's CPU build draws drafts from uninitialised buffers above temperature 0.
 
@@ -100,14 +113,7 @@ def refuse_sampling_on_cpu(settings: ProbeSettings, prompts: Sequence[Prompt], *
     """
     remedy = "add --temperature 0: on a CPU the acceptance of drafts is valid there alone"
     reason = "vLLM's CPU build samples drafts from uninitialised buffers above temperature 0 (vllm-project/vllm#55005)"
-    hot = [t for t in (settings.temperature, *settings.also_temperatures) if t is not None and t > 0.0]
-    got = f"{hot[0]:g}" if hot else ""
-    if not hot and settings.temperature is None:
-        own = [p.temperature for p in prompts if p.temperature is None or p.temperature > 0.0]
-        if own:
-            stated = [t for t in own if t is not None]
-            got = f"{len(own)} prompts "
-            got += f"of up to {max(stated):g}" if stated else "that state none, which the server reads as 1"
+    got = sampled(settings, prompts)
     if got:
         raise InputError(
             f"temperature above 0 cannot be measured on {where}: {reason}", expected="0", got=got, remedy=remedy

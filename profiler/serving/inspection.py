@@ -41,7 +41,7 @@ class ServerFacts:
     has_metrics: bool
     kv_tokens: float | None
     start_time_s: float | None
-    is_cpu: bool  # runs on a CPU, as far as can be told
+    is_cpu: bool | None  # None where it cannot be told
 
 
 async def inspect_server(
@@ -105,23 +105,27 @@ async def _version(session: aiohttp.ClientSession) -> str | None:
     return None
 
 
-def _is_cpu(url: str, version: str | None, log_text: str, scrape: Scrape | None) -> bool:
+def _is_cpu(url: str, version: str | None, log_text: str, scrape: Scrape | None) -> bool | None:
     """Told by the version or the worker's own log lines; of a server that runs already, by its cache and its host.
 
-    vLLM's CPU platform takes blocks of 128 tokens where none are asked for (platforms/cpu.py, 0.32), CUDA's 16. That
-    alone proves nothing, and neither does a host without accelerators, to which a port may be forwarded.
+    Nothing that vLLM 0.32 answers names its platform (/version leaves the build's tag out), but /metrics names the
+    cache's blocks: where none are asked for vLLM's CPU platform takes 128 tokens (platforms/cpu.py, 0.26 and 0.32),
+    others mostly 16. So 128 alone proves nothing (CUTLASS MLA takes as many), and neither does a host without
+    accelerators, to which a port may be forwarded; both together are taken for a CPU, blocks of another size for none.
     """
     if version is not None and "+cpu" in version:
         return True
     if "cpu_worker.py" in log_text or "CPU KV cache size" in log_text:
         return True
-    if log_text or scrape is None or not is_local(url):
+    if log_text:
         return False
-    blocks = [line.labels for line in scrape.lines("cache_config_info")]
-    cpu_blocks = any(
-        labels.get("block_size") == "128" and labels.get("user_specified_block_size") == "False" for labels in blocks
-    )
-    return cpu_blocks and not any(True for pattern in _ACCELERATORS for _ in Path("/dev").glob(pattern))
+    blocks = [] if scrape is None else [line.labels for line in scrape.lines("cache_config_info")]
+    sizes = {labels.get("block_size") for labels in blocks if labels.get("user_specified_block_size") == "False"}
+    if "128" not in sizes:
+        return False if sizes else None
+    if is_local(url) and not any(True for pattern in _ACCELERATORS for _ in Path("/dev").glob(pattern)):
+        return True
+    return None
 
 
 def is_local(url: str) -> bool:

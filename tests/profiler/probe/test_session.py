@@ -329,3 +329,25 @@ def test_what_is_odd_is_told_once_however_often_it_was_looked_at() -> None:
         profile = profile_of(run)
     assert run.record.looks[run.settings.main] > 1
     assert len([note for note in profile.notes if "same text" in note]) == 1
+
+
+@pytest.mark.parametrize(
+    ("knobs", "temperature", "told"),
+    [
+        ({"with_metrics": False}, 0.7, True),  # nothing tells
+        ({"block_size": 128}, 0.7, True),  # a CPU's blocks, but on which host?
+        ({"block_size": 16}, 0.7, False),  # not a CPU's
+        ({"block_size": 128}, 0.0, False),  # right on a CPU, too
+    ],
+)
+def test_where_a_cpu_cannot_be_told_that_is_said(
+    knobs: dict, temperature: float, told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server elsewhere does not say what it runs on; above temperature 0 the reader must know that."""
+    monkeypatch.setattr("profiler.serving.inspection.is_local", lambda url: False)
+    with fake_vllm(Knobs(**SLOW)) as base, fake_vllm(Knobs(**FAST, **knobs)) as spec:
+        run = session(Attached(speculative_url=spec.url, baseline_url=base.url), n=16, temperature=temperature)
+        run.run()
+    notes = [note for note in run.record.notes if "cannot be told" in note]
+    assert len(notes) == told
+    assert all("55005" in note and spec.url in note for note in notes)

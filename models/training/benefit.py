@@ -1,16 +1,17 @@
 """Does a classifier tell better than the composed prediction alone whether speculation pays, and which one ships?
 
-Every competitor of `benefit_learners` is trained on the questions of what a fold leaves and judged on the fold, whose
-compositions come from a fit without it. What ships is the composition alone, or the composition with a calibrated slope
-where that has the lower held-out log loss with a target out. The others would have to be better by far to be worth that
-they contradict the predicted speedup or need a dozen more inputs; the table shows that they are not.
+What ships is the composition alone, or the composition with a calibrated slope where that has the lower held-out log
+loss with a target out. The other competitors of `benefit_learners` would have to be better by far to be worth that they
+contradict the predicted speedup or need a dozen more inputs; the table tells whether they are.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,52 +20,65 @@ from models.benefit.classifier import ARTEFACT, FEATURES
 from models.benefit.classifier import COMPOSITION as COMPOSITION_KIND
 from models.benefit.classifier import SLOPE as SLOPE_KIND
 from models.estimate import Floats
-from models.training.benefit_learners import COMPOSITION, LEARNERS, SLOPE, Learner, slope_of
-from models.training.benefit_rows import GIVEN, PREDICTED, THRESHOLDS, Nested, Questions, balanced, questions
-from models.training.cells import Cells, Mask
-from models.training.folds import FAMILIES, TARGET_OUT, Fold, folds
+from models.training.benefit_folds import (
+    ALL_THRESHOLDS,
+    BENEFIT_FAMILIES,
+    MODES,
+    Scores,
+    held_out_scores,
+    training_questions,
+)
+from models.training.benefit_learners import COMPOSITION, LEARNERS, SLOPE, slope_of
+from models.training.benefit_rows import THRESHOLDS, Nested, balanced
+from models.training.cells import Cells
+from models.training.folds import TARGET_OUT
 from profiler.measurements import read_cells, read_engines
 from profiler.measurements.table import CELLS_FILE
 
-MODES = (GIVEN, PREDICTED)
-DECIDED_AT = 1.05  # the policy's default min_speedup
-ALL_THRESHOLDS = "1.0 to 1.5"
-ASKED: dict[str, tuple[float, ...]] = {ALL_THRESHOLDS: THRESHOLDS, f"{DECIDED_AT:g}": (DECIDED_AT,)}
 EQUAL_LOG_LOSS = 0.005  # below it the simpler of two is kept
-_BINS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class BenefitScore:
-    """How well probabilities hold on weighted questions that no fit saw."""
-
-    questions: int
-    log_loss: float
-    brier: float
-    calibration_error: float  # mean |share that pays - told|, ten equally wide bins
-    balanced_accuracy: float
-    regret: float  # share of the speed lost against always choosing right; the threshold is what enabling must earn
-    contradicting: float  # share of the questions decided against the side of the composed prediction
 
 
 @dataclass(frozen=True, slots=True)
 class Ablation:
-    """family -> mode -> thresholds ("1.0 to 1.5" or "1.05") -> competitor -> score."""
+    """Held-out scores of all competitors by family of folds, and how often the questions pay."""
 
-    scores: dict[str, dict[str, dict[str, dict[str, BenefitScore]]]]
-    pays: dict[str, float]  # share of the questions that pays: as measured, balanced, as weighted
+    scores: dict[str, Scores]
+    pays: dict[str, float]
     cells: int
     targets: tuple[str, ...]
 
+    def as_json(self) -> dict[str, Any]:
+        """Plain mappings of rounded numbers."""
+        return {
+            "cells": self.cells,
+            "targets": list(self.targets),
+            "pays": {name: round(share, 4) for name, share in self.pays.items()},
+            "families": {
+                family: {
+                    mode: {
+                        asked: {
+                            name: {key: round(value, 4) for key, value in asdict(score).items()}
+                            for name, score in its.items()
+                        }
+                        for asked, its in tables.items()
+                    }
+                    for mode, tables in scores.items()
+                }
+                for family, scores in self.scores.items()
+            },
+        }
 
-def train_benefit(cells: Cells, out: Path, *, data_sha256: str) -> None:
-    """Choose between the composition alone and its calibrated slope with each target out, fit, and write to `out`."""
-    nested = Nested(cells)
-    learners = [learner for learner in LEARNERS if learner.name in (COMPOSITION, SLOPE)]
-    scores = _family(nested, _judged_parts(cells, TARGET_OUT), learners, spare=np.ones(len(cells)))
-    held_out = {learner.name: decisive_log_loss(scores, learner.name) for learner in learners}
-    better = held_out[SLOPE] < held_out[COMPOSITION] - EQUAL_LOG_LOSS
-    slope = slope_of(_training(nested, np.ones(len(cells), dtype=np.bool_), spare=np.ones(len(cells))))
+
+def train_benefit(cells: Cells, out: Path, *, data_sha256: str, processes: int | None = None) -> None:
+    """Choose between the composition alone and its calibrated slope with each target out, fit, and write to `out`.
+
+    The composition alone ships where cells of one target are all there is.
+    """
+    spare = np.ones(len(cells))
+    scores = held_out_scores(cells, TARGET_OUT, (COMPOSITION, SLOPE), spare=spare, processes=_workers(processes))
+    held_out = {} if scores is None else {name: decisive_log_loss(scores, name) for name in (COMPOSITION, SLOPE)}
+    better = bool(held_out) and held_out[SLOPE] < held_out[COMPOSITION] - EQUAL_LOG_LOSS
+    slope = slope_of(training_questions(Nested(cells), np.ones(len(cells), dtype=np.bool_), spare=spare))
     numbers = {
         "kind": SLOPE_KIND if better else COMPOSITION_KIND,
         "slope": round(slope, 4),
@@ -75,15 +89,20 @@ def train_benefit(cells: Cells, out: Path, *, data_sha256: str) -> None:
     write_numbers(ARTEFACT, numbers, features=FEATURES, folder=out, data_sha256=data_sha256)
 
 
-def evaluate_benefit(cells: Cells, *, folders: Sequence[Path]) -> Ablation:
-    """The held-out table of all competitors; folders: those that the cells were read from, for the engines' memory."""
-    nested, spare = Nested(cells), spare_memory(cells, folders)
-    scores = {
-        family: _family(nested, parts, LEARNERS, spare=spare)
-        for family in FAMILIES
-        if (parts := _judged_parts(cells, family))
-    }
-    everything = _training(nested, np.ones(len(cells), dtype=np.bool_), spare=spare)
+def evaluate_benefit(
+    cells: Cells, *, folders: Sequence[Path], families: Sequence[str] = BENEFIT_FAMILIES, processes: int | None = None
+) -> Ablation:
+    """The held-out table of all competitors.
+
+    folders: those that the cells were read from, for the engines' memory. Raises MeasurementsError.
+    """
+    spare, names = spare_memory(cells, folders), [learner.name for learner in LEARNERS]
+    scores = {}
+    for family in families:
+        found = held_out_scores(cells, family, names, spare=spare, processes=_workers(processes))
+        if found is not None:
+            scores[family] = found
+    everything = training_questions(Nested(cells), np.ones(len(cells), dtype=np.bool_), spare=spare)
     pays = {
         "each question alike": float(everything.pays.mean()),
         "each target, method, k and band alike": float((balanced(cells, everything) * everything.pays).sum()),
@@ -92,8 +111,8 @@ def evaluate_benefit(cells: Cells, *, folders: Sequence[Path]) -> Ablation:
     return Ablation(scores, pays, int(cells.judged.sum()), tuple(np.unique(cells.target[cells.judged]).tolist()))
 
 
-def decisive_log_loss(scores: Mapping[str, Mapping[str, Mapping[str, BenefitScore]]], name: str) -> float:
-    """By which learners are compared: held out by target, mean of both modes, thresholds 1.0 to 1.5."""
+def decisive_log_loss(scores: Mapping[str, Mapping[str, Mapping[str, Any]]], name: str) -> float:
+    """By which competitors are compared: mean of both ways of knowing acceptance, thresholds 1.0 to 1.5."""
     return float(np.mean([scores[mode][ALL_THRESHOLDS][name].log_loss for mode in MODES]))
 
 
@@ -108,75 +127,5 @@ def spare_memory(cells: Cells, folders: Sequence[Path]) -> Floats:
     return np.where(np.isfinite(spare), spare, np.nanmedian(spare) if np.isfinite(spare).any() else 1.0)
 
 
-def _judged_parts(cells: Cells, family: str) -> list[Fold]:
-    return [part for part in folds(cells)[family] if (part.rows & cells.judged).any()]
-
-
-def _training(nested: Nested, seen: Mask, *, spare: Floats) -> Questions:
-    """Both modes of every question about what is seen."""
-    found = nested.compose(seen)
-    tables = [questions(nested.cells, found, seen, thresholds=THRESHOLDS, mode=mode, spare=spare) for mode in MODES]
-    return Questions.joined(tables)
-
-
-def _family(
-    nested: Nested, parts: Sequence[Fold], learners: Sequence[Learner], *, spare: Floats
-) -> dict[str, dict[str, dict[str, BenefitScore]]]:
-    """mode -> thresholds -> learner -> score over all folds of a family, each fold with the same weight."""
-    cells = nested.cells
-    asked: dict[tuple[str, str], list[Questions]] = {}
-    told: dict[tuple[str, str], list[dict[str, _Told]]] = {}
-    for part in parts:
-        training = _training(nested, ~part.hidden, spare=spare)
-        fitted = {learner.name: learner.fit(cells, training) for learner in learners}
-        found = nested.compose(~part.hidden)
-        for mode in MODES:
-            for name, thresholds in ASKED.items():
-                own = questions(cells, found, part.rows, thresholds=thresholds, mode=mode, spare=spare)
-                asked.setdefault((mode, name), []).append(own)
-                told.setdefault((mode, name), []).append(
-                    {learner.name: _tell(learner, cells, own, fitted[learner.name](own)) for learner in learners}
-                )
-    scores: dict[str, dict[str, dict[str, BenefitScore]]] = {mode: {} for mode in MODES}
-    for (mode, name), tables in asked.items():
-        whole = Questions.joined(tables)
-        scores[mode][name] = {
-            learner.name: _score(
-                cells,
-                whole,
-                np.concatenate([table[learner.name].probability for table in told[mode, name]]),
-                np.concatenate([table[learner.name].enabled for table in told[mode, name]]),
-            )
-            for learner in learners
-        }
-    return scores
-
-
-@dataclass(frozen=True, slots=True)
-class _Told:
-    probability: Floats
-    enabled: Mask
-
-
-def _tell(learner: Learner, cells: Cells, asked: Questions, probability: Floats) -> _Told:
-    decided = probability if learner.decide is None else learner.decide(cells, asked)
-    return _Told(probability, decided >= 0.5)
-
-
-def _score(cells: Cells, asked: Questions, p: Floats, enabled: Mask) -> BenefitScore:
-    w = asked.weight / asked.weight.sum()
-    held = np.clip(p, 1e-6, 1.0 - 1e-6)
-    pays = asked.pays
-    bins = np.minimum((p * _BINS).astype(np.int64), _BINS - 1)
-    right = [float((w * (enabled == side))[pays == side].sum() / w[pays == side].sum())
-             for side in (True, False) if (pays == side).any()]  # fmt: skip
-    gain = cells.speedup[asked.cell] / asked.threshold
-    return BenefitScore(
-        questions=len(asked),
-        log_loss=float(-(w * np.log(np.where(pays, held, 1.0 - held))).sum()),
-        brier=float((w * (pays - p) ** 2).sum()),
-        calibration_error=float(np.abs(np.bincount(bins, weights=w * (pays - p), minlength=_BINS)).sum()),
-        balanced_accuracy=float(np.mean(right)),
-        regret=float((w * (1.0 - np.where(enabled, gain, 1.0) / np.maximum(gain, 1.0))).sum()),
-        contradicting=float((w * (enabled != (asked.prediction >= asked.threshold))).sum()),
-    )
+def _workers(processes: int | None) -> int:
+    return (os.cpu_count() or 1) if processes is None else processes

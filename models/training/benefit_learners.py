@@ -154,7 +154,7 @@ def _literature(cells: Cells, q: Questions) -> Floats:
 LEARNERS = (
     Learner(COMPOSITION, True, _composition),
     Learner(SLOPE, True, _slope),
-    Learner("isotonic in |z|", True, _isotonic),
+    Learner("isotonic, symmetric", True, _isotonic),
     Learner("slope by features", True, _sloped_by_features),
     Learner("Platt, free intercept", False, _platt),
     Learner("logistic regression", False, _logistic),

@@ -29,7 +29,7 @@ from models.structure import STRUCTURES
 from models.training.cells import Cells, Mask
 from models.training.held_out import widened
 from models.training.intervals import band_of, calibrate
-from models.training.step_cost import StepCostFit, fit, latencies
+from models.training.step_cost import fit, latencies
 
 # Eight quantiles of a threshold drawn from 1.0 to 1.5, uniform in its logarithm.
 THRESHOLDS = tuple(float(1.5 ** ((i + 0.5) / 8)) for i in range(8))
@@ -110,7 +110,6 @@ class Nested:
         """Of these cells; nothing is fitted yet."""
         self.cells = cells
         self.log_gain = np.log(np.maximum(cells.tokens_per_step - 1.0, 0.01))
-        self._everything: StepCostFit | None = None
         self._made: dict[bytes, tuple[Floats, Floats]] = {}
 
     def compose(self, seen: Mask) -> Composition:
@@ -138,9 +137,9 @@ class Nested:
         """Log speedups (n, g) and the host's share of a request's time by the fit to `seen`."""
         key = seen.tobytes()
         if key not in self._made:
-            if self._everything is None:  # where every other fit starts
-                self._everything = fit(self.cells, np.ones(len(self.cells), dtype=np.bool_))
-            constants = fit(self.cells, seen, start=self._everything).constants
+            constants = fit(
+                self.cells, seen
+            ).constants  # from the priors: a start from another fit would have seen more
             costs, found = latencies(self.cells, constants)
             _, free = latencies(self.cells, constants | {name: constants[name] * 1e-6 for name in _HOST})
             base = np.log(found.end_to_end_ms)[self.cells.baseline]

@@ -40,11 +40,11 @@ def curve_grid(*, limit: int, asked: int) -> tuple[int, ...]:
 
 def fine_grid(*, limit: int) -> NDArray[np.int64]:
     """Concurrencies from 1 to `limit` at which to look for the crossover."""
-    fine = np.arange(1, min(limit, FINE) + 1)
+    fine = set(range(1, min(limit, FINE) + 1))
     if limit > FINE:
         count = int(np.ceil(np.log(limit / FINE) / np.log(1.03))) + 1
-        fine = np.union1d(fine, np.round(np.geomspace(FINE, limit, count)).astype(np.int64))
-    return fine.astype(np.int64)
+        fine.update(np.round(np.geomspace(FINE, limit, count)).astype(np.int64).tolist())
+    return np.array(sorted(fine), dtype=np.int64)
 
 
 def find_crossover(

@@ -20,7 +20,6 @@ from pydantic import (
     model_validator,
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
-from rapidfuzz import fuzz, process
 
 
 def refuse(what: str, *path: str, got: object = None, kind: str = "contradiction") -> ValidationError:
@@ -32,7 +31,7 @@ def refuse(what: str, *path: str, got: object = None, kind: str = "contradiction
 class Closed(BaseModel):
     """A frozen object that refuses fields it does not know and names the nearest one that it does."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     @model_validator(mode="before")
     @classmethod
@@ -56,6 +55,8 @@ class Closed(BaseModel):
 
     @classmethod
     def _unknown(cls, key: str) -> str:
+        from rapidfuzz import fuzz, process  # only errors need it
+
         nearest = process.extractOne(key, list(cls.model_fields), scorer=fuzz.ratio, score_cutoff=60)
         hint = f"did you mean {nearest[0]!r}?" if nearest else "known are " + ", ".join(sorted(cls.model_fields))
         return f"unknown field {key!r}; {hint}"

@@ -50,7 +50,8 @@ def look_around(
     limit = min(case.limit, case.limit_without)
     # The curve goes on to what the baseline holds; the ranges must agree with it as far as both arms run.
     shown = curve_grid(limit=case.limit_without, asked=concurrency)
-    fine = np.union1d(np.union1d(fine_grid(limit=limit), curve_grid(limit=limit, asked=min(concurrency, limit))), shown)
+    told = curve_grid(limit=limit, asked=min(concurrency, limit))
+    fine = np.array(sorted({*fine_grid(limit=limit).tolist(), *told, *shown}), dtype=np.int64)
     runs = fine <= limit
     # No schedule rests on batch sizes that nobody has measured; the engine carries its last tier on.
     most = min(limit, max(read_constants().measured.concurrency, concurrency))

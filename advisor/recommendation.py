@@ -22,7 +22,7 @@ INTERVAL_LEVEL = 0.9  # of every interval that is shown
 class Told(BaseModel):
     """A frozen part of the answer."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Interval(Told):

@@ -52,7 +52,7 @@ def resolve_traffic(
                 f"{dropped} of {dropped + inputs.size} prompts are longer than max_model_len ({context:,} tokens) and "
             )
             warnings.append(Warned(code="prompts_exceed_context", text=text + "are left out: vLLM would refuse them"))
-    input_tokens, p95 = float(inputs.mean()), float(np.percentile(inputs, 95))
+    input_tokens, p95 = float(inputs.mean()), _p95(inputs)
     if spec.input_tokens is not None:
         input_tokens = p95 = spec.input_tokens
     else:
@@ -87,6 +87,11 @@ def resolve_traffic(
         output_log_sd=workload.output_tokens.log_sd if spec.output_tokens is None else 0.0,
     )
     return Traffic(conditions, p95 + output_tokens, p95, tuple(estimated), tuple(warnings))
+
+
+def _p95(values: Floats) -> float:
+    """The 95th percentile as np.percentile interpolates it, which would import numpy.ma: a fiftieth of a short run."""
+    return float(np.interp(0.95 * (values.size - 1), np.arange(values.size), np.sort(values)))
 
 
 def _within_context(inputs: Floats, outputs: Floats, context: int) -> tuple[Floats, Floats, int]:

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 
@@ -105,7 +106,7 @@ def describe_workload(sample: PromptSample, *, tokenizer: Path | None = None) ->
         overlap=overlap,
         repetition=Quantity(np.array([repetition(p.text) for p in prompts]), "deflate"),
         languages=language_shares(p.instruction if p.messages else "" for p in prompts),
-        temperature=float(np.median(temperatures)) if temperatures else None,
+        temperature=median(temperatures) if temperatures else None,
         estimated=("structure: predicted from the prompts' texts", *estimated),
     )
 

@@ -26,7 +26,7 @@ Text = Annotated[str, Field(max_length=4000)]
 class Part(BaseModel):
     """A frozen part of a profile."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
 class Counts(Part):

@@ -23,7 +23,8 @@ _COLUMNS = {
 
 def run_evaluate(data: Path, *, as_json: bool) -> int:
     """Evaluate and print; 0."""
-    card = step_cost_card(evaluate(Cells.read(data), folders=[data]))
+    cells = Cells.read(data)
+    card = step_cost_card(cells, evaluate(cells, folders=[data]))
     if as_json:
         print(json.dumps({"step_cost": card}, ensure_ascii=False))
         return 0

@@ -18,17 +18,23 @@ from typing import Any
 from models.artefact import read_manifest
 from models.training.aims import aims
 from models.training.card_text import model_card, step_cost_tables
+from models.training.cells import Cells
 from models.training.evaluation import Evaluation, speedup_floor
+from models.training.folds import TARGET_OUT
+from models.training.learned_residuals import compare_learned
+from models.training.residuals import residual_table
 
 CARD, TEXT, TABLES = "card.json", "MODEL_CARD.md", "step_cost.md"
 _LIBRARIES = ("specworth", "numpy", "scipy", "scikit-learn")
 
 
-def step_cost_card(evaluation: Evaluation) -> dict[str, Any]:
-    """The step cost's part: held-out figures, aims, noise floor."""
+def step_cost_card(cells: Cells, evaluation: Evaluation) -> dict[str, Any]:
+    """The step cost's part: held-out figures, aims, noise floor, where the errors lie."""
     return evaluation.as_json() | {
         "speedup_noise_floor": round(speedup_floor(evaluation.noise), 4),
         "aims": [asdict(aim) | {"met": aim.met} for aim in aims(evaluation)],
+        "residuals": residual_table(cells, evaluation.constants, evaluation.predictions[TARGET_OUT].speedups),
+        "learned_residuals": compare_learned(cells, evaluation.predictions),
     }
 
 

@@ -25,6 +25,11 @@ product of their method's and their band's level (`models/training/intervals.py`
 each gap (GPU, engine version, method, tensor parallelism, experts, quantisation, eager mode, kind of attention, traffic
 beyond the largest) adds its own variance, from shifting the constants that it touches and carrying them through the
 physics (`gaps` in `step_cost.json`, each with its source); such a verdict is never decisive without a probe."""
+_RESIDUALS = """Request times are those of the fit to all cells, speedups those of one target out; errors are
+predicted / measured - 1. Kinds of passes: `models/training/residuals.py`."""
+_LEARNED = """MAPE of the end-to-end speedup by the physics alone and with a correction learned from the other folds'
+held-out errors on dimensionless features, monotone in concurrency and context (`models/training/learned_residuals.py`).
+What does not lower the first row is not shipped, and none is."""
 
 
 def model_card(card: Mapping[str, Any]) -> str:
@@ -58,9 +63,24 @@ def model_card(card: Mapping[str, Any]) -> str:
             ),
         ),
     ]  # fmt: skip
-    for name in ("residuals", "learned_residuals"):
-        if name in cost:
-            lines += ["", *cost[name]["text"]]
+    lines += [
+        "", "### Residuals by kind of pass", "", _RESIDUALS, "",
+        *table(
+            ("method", "target", "passes", "cells", "time, bias", "time, MAPE", "speedup, bias", "speedup, MAPE"),
+            (
+                (
+                    its["method"], its["target"], its["passes"], str(its["cells"]),
+                    *(figure(its[f"{what}_{which}"]) for what in ("time", "speedup") for which in ("bias", "mape")),
+                )
+                for its in cost["residuals"]
+            ),
+        ),
+        "", "### Learned residuals", "", _LEARNED, "",
+        *table(
+            ("left out", *next(iter(cost["learned_residuals"].values()), {})),
+            ((family, *map(figure, its.values())) for family, its in cost["learned_residuals"].items()),
+        ),
+    ]  # fmt: skip
     for part in ("acceptance", "benefit"):
         if part in card and "text" in card[part]:
             lines += ["", *card[part]["text"]]

@@ -8,7 +8,7 @@ that a speedup reaches a threshold, over the thresholds of `THRESHOLDS`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from models.training.held_out import HeldOut, held_out_families
 from models.training.intervals import BANDS, Z, band_of
 from models.training.metrics import Score, calibration_error, score
 from models.training.rivals import read_outside_rivals, rivals
-from models.training.step_cost import Speedups
+from models.training.step_cost import Speedups, fit
 from profiler.measurements import read_cells
 from profiler.measurements.noise import NoiseFloor, noise_floor
 
@@ -50,6 +50,7 @@ class Evaluation:
     coverage: dict[str, dict[str, tuple[int, float]]]  # by target, method, band, chosen: name -> (cells, share inside)
     noise: NoiseFloor
     predictions: dict[str, HeldOut]
+    constants: dict[str, float]  # fitted to all cells
 
     def as_json(self) -> dict[str, Any]:
         """Plain mappings of numbers."""
@@ -73,7 +74,8 @@ def evaluate(cells: Cells, *, folders: Sequence[Path], processes: int | None = N
     """Refit for every fold and score; `folders` have the tables (runs of one cell give the noise floor)."""
     noise = noise_floor(row for folder in folders for row in read_cells(folder))
     floor = speedup_floor(noise)
-    predictions = held_out_families(cells, processes=processes)
+    everything = fit(cells, np.ones(len(cells), dtype=np.bool_))
+    predictions = held_out_families(cells, everything, processes=processes)
     others = rivals(cells) | read_outside_rivals(cells, folders[0].parent / "rivals")
     table: dict[str, dict[str, dict[str, Figures]]] = {}
     for family, held in predictions.items():
@@ -83,7 +85,9 @@ def evaluate(cells: Cells, *, folders: Sequence[Path], processes: int | None = N
             | {name: _figures(cells, rows, its, floor) for name, its in others.items() if _says(its, rows)}
             for method, rows in _methods(cells, seen)
         }
-    return Evaluation(table, coverage_by_group(cells, predictions[TARGET_OUT]), noise, predictions)
+    return Evaluation(
+        table, coverage_by_group(cells, predictions[TARGET_OUT]), noise, predictions, everything.constants
+    )
 
 
 def speedup_floor(noise: NoiseFloor) -> float:
@@ -113,21 +117,20 @@ def _figures(cells: Cells, rows: Mask, speedups: Speedups, floor: float) -> Figu
 
 def _ours(cells: Cells, rows: Mask, held: HeldOut, floor: float) -> Figures:
     plain = _figures(cells, rows, held.speedups, floor)
-    timed = rows & np.isfinite(cells.speedup_tpot) & np.isfinite(held.speedups.tpot)
-    predicted, log_sd = held.speedups.end_to_end[rows], held.log_sd_end_to_end[rows]
-    return Figures(
-        plain.end_to_end,
-        plain.tpot_mape,
-        plain.tpot_p90,
-        calibration_error=calibration_error(predicted, log_sd, cells.speedup[rows]),
-        coverage=float(_inside(predicted, log_sd, cells.speedup[rows]).mean()),
-        coverage_tpot=float(
-            _inside(held.speedups.tpot[timed], held.log_sd_tpot[timed], cells.speedup_tpot[timed]).mean()
-        )
-        if timed.any()
-        else None,
-        interval=float(np.median(np.expm1(Z * log_sd))),
+    wide = rows & np.isfinite(held.log_sd_end_to_end)
+    predicted, log_sd = held.speedups.end_to_end[wide], held.log_sd_end_to_end[wide]
+    timed = rows & np.isfinite(cells.speedup_tpot) & np.isfinite(held.log_sd_tpot)
+    return replace(
+        plain,
+        calibration_error=calibration_error(predicted, log_sd, cells.speedup[wide]),
+        coverage=_share(_inside(predicted, log_sd, cells.speedup[wide])),
+        coverage_tpot=_share(_inside(held.speedups.tpot[timed], held.log_sd_tpot[timed], cells.speedup_tpot[timed])),
+        interval=float(np.median(np.expm1(Z * log_sd))) if wide.any() else None,
     )
+
+
+def _share(mask: Mask) -> float | None:
+    return float(mask.mean()) if mask.size else None
 
 
 def _inside(predicted: Floats, log_sd: Floats, truth: Floats) -> Mask:
@@ -137,7 +140,7 @@ def _inside(predicted: Floats, log_sd: Floats, truth: Floats) -> Mask:
 
 def coverage_by_group(cells: Cells, held: HeldOut) -> dict[str, dict[str, tuple[int, float]]]:
     """Share of cells in their intervals by target, method and band, and for the candidate chosen at each point."""
-    rows = cells.judged & np.isfinite(held.speedups.end_to_end)
+    rows = cells.judged & np.isfinite(held.log_sd_end_to_end)
     inside = np.zeros(len(cells), dtype=np.bool_)
     inside[rows] = _inside(held.speedups.end_to_end[rows], held.log_sd_end_to_end[rows], cells.speedup[rows])
     band = band_of(cells.concurrency)
@@ -162,7 +165,7 @@ def coverage_by_group(cells: Cells, held: HeldOut) -> dict[str, dict[str, tuple[
 
 def chosen_among_candidates(cells: Cells, held: HeldOut) -> Mask:
     """The row with the highest lower bound at each point of a target where several candidates were measured."""
-    rows = cells.judged & np.isfinite(held.speedups.end_to_end)
+    rows = cells.judged & np.isfinite(held.log_sd_end_to_end)
     low = held.speedups.end_to_end * np.exp(-Z * held.log_sd_end_to_end)
     chosen = np.zeros(len(cells), dtype=np.bool_)
     for base in np.unique(cells.baseline[rows]):

@@ -33,10 +33,12 @@ class HeldOut:
     log_sd_tpot: Floats
 
 
-def held_out_families(cells: Cells, *, processes: int | None = None) -> dict[str, HeldOut]:
-    """Family of folds -> predictions and interval widths of its cells; folds are fitted by several processes."""
+def held_out_families(cells: Cells, everything: StepCostFit, *, processes: int | None = None) -> dict[str, HeldOut]:
+    """Family of folds -> predictions and interval widths of its cells; folds are fitted by several processes.
+
+    everything: the fit to all cells, from which each fold's fit starts; it converges to its own all the same.
+    """
     families = folds(cells)
-    everything = fit(cells, np.ones(len(cells), dtype=np.bool_))
     parts = [(family, part) for family, its in families.items() for part in its]
     workers = min(os.cpu_count() or 1, len(parts)) if processes is None else processes
     tasks = [(cells, part, everything) for _, part in parts]
@@ -71,8 +73,9 @@ def _without(task: tuple[Cells, Fold, StepCostFit]) -> Floats:
     found = [predicted.end_to_end, predicted.tpot]
     for residual in (residuals.end_to_end, residuals.tpot):
         rows = np.isfinite(residual)
-        intervals = calibrate(cells, residual, rows)
-        found.append(widened(cells, intervals, rows))
+        # Without the residual of any target, nothing can be said of a width.
+        unknown = np.full(len(cells), np.nan)
+        found.append(widened(cells, calibrate(cells, residual, rows), rows) if rows.any() else unknown)
     return np.stack(found)
 
 

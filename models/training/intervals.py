@@ -4,7 +4,8 @@ Split-conformal with normalised residuals, grouped by target. Residuals are r = 
 predicted by a fit without it. Each is divided by a scale s(method, band of concurrency): the root mean square of the
 residuals of its group, drawn towards (method's factor) x (band's level) with the weight of `POOLED_CELLS` cells, so
 that groups with few cells borrow from the others. The conformal factor is the quantile of |r| / s at level
-(1 + 1/n) · 0.9, each target weighing the same however many cells it has. The half-width of an interval is factor · s in
+(1 + 1/n) · 0.9, with s from the other targets' residuals for each cell, and each target weighing the same however many
+cells it has. The half-width of an interval is factor · s in
 the logarithm; as a lognormal's, sd = half-width / 1.645.
 
 What is seen is not guaranteed: exchangeability holds between targets at best, and there are few of them. A method
@@ -58,15 +59,25 @@ def calibrate(cells: Cells, residual: Floats, rows: Mask) -> Intervals:
     squared = np.square(residual[rows])
     methods = tuple(sorted(set(method.tolist())))
     place = np.array([methods.index(m) for m in method.tolist()])
-    overall = float(squared.mean())
-    of_band = _means(squared, band, len(BANDS), prior=overall)
-    of_method = _means(squared / of_band[band], place, len(methods), prior=1.0)
-    group = place * len(BANDS) + band
-    expected = (of_method[:, None] * of_band[None, :]).ravel()
-    variance = _means(squared, group, len(expected), prior=expected)
-    scale = np.sqrt(np.maximum(variance, _LEAST_LOG_SD**2))
-    factor = _quantile(np.sqrt(squared) / scale[group], _equal_weights(target))
-    return Intervals(methods, scale.reshape(len(methods), len(BANDS)) * factor / Z, factor)
+    normalised = np.empty_like(squared)
+    for one in np.unique(target):
+        own, others = target == one, target != one
+        if not others.any():
+            others = own
+        scale = _scales(squared[others], place[others], band[others], len(methods))
+        normalised[own] = np.sqrt(squared[own]) / scale[place[own], band[own]]
+    factor = _quantile(normalised, _equal_weights(target))
+    return Intervals(methods, _scales(squared, place, band, len(methods)) * factor / Z, factor)
+
+
+def _scales(squared: Floats, place: NDArray[np.int64], band: NDArray[np.int64], methods: int) -> Floats:
+    """(methods, bands): root mean square of residuals, drawn towards method's factor x band's level."""
+    of_band = _means(squared, band, len(BANDS), prior=float(squared.mean()))
+    of_method = _means(squared / of_band[band], place, methods, prior=1.0)
+    expected = of_method[:, None] * of_band[None, :]
+    variance = _means(squared, place * len(BANDS) + band, expected.size, prior=expected.ravel())
+    scales: Floats = np.sqrt(np.maximum(variance, _LEAST_LOG_SD**2)).reshape(expected.shape)
+    return scales
 
 
 def _means(values: Floats, group: NDArray[np.int64], groups: int, *, prior: Floats | float) -> Floats:

@@ -71,6 +71,8 @@ def fit(cells: Cells, seen: Mask, *, start: StepCostFit | None = None) -> StepCo
     """Robust least squares over the rows of the mask `seen`; `start` spares steps where a similar fit is known."""
     weight = np.where(seen, np.where(cells.suspect, SUSPECT_WEIGHT, 1.0), 0.0)
     prior_sd = np.array([sd for _, sd, _ in PRIOR.values()])
+    if not seen.any():
+        return StepCostFit(_constants_at(np.zeros(len(NAMES))), np.diag(prior_sd**2))
     pair = cells.judged & seen & seen[cells.baseline]
     alone = (cells.concurrency == 1) & np.isfinite(cells.first_token_ms)
     pure = cells.pure & np.isfinite(cells.step_ms)

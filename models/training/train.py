@@ -57,6 +57,6 @@ def train(folders: Sequence[Path], out: Path, *, processes: int | None = None) -
     cells = Cells.read(*folders)
     train_step_cost(cells, out, data_sha256=data_digest(folders))
     evaluation = evaluate(cells, folders=folders, processes=processes)
-    card = build_card({"step_cost": step_cost_card(evaluation)}, folders=folders, out=out)
+    card = build_card({"step_cost": step_cost_card(cells, evaluation)}, folders=folders, out=out)
     write_card(card, out)
     return Trained(card, compare_own_rows(cells))

@@ -1,0 +1,61 @@
+"""`specworth train` and `specworth evaluate`, by the installed script, on two targets alone (it is quicker)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from profiler.measurements.table import read_cells, read_engines, write_cells, write_engines
+
+DATA = Path(__file__).parents[2] / "data" / "measurements"
+TARGETS = ("Qwen3-4B", "Qwen3-32B")
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory) -> Path:
+    """A folder of measurements with few cells, its shapes beside it."""
+    folder = tmp_path_factory.mktemp("measured")
+    write_cells(folder, [row for row in read_cells(DATA) if row["target"] in TARGETS])
+    write_engines(folder, [row for row in read_engines(DATA) if row["target"] in TARGETS])
+    (folder / "shapes.yaml").write_text((DATA.parent / "grids" / "shapes.yaml").read_text())
+    return folder
+
+
+def test_evaluate_tells_every_family_and_rival_as_json(specworth, tables):
+    """Held-out figures of the model and of what it has to beat, for a program to read."""
+    result = specworth("evaluate", "--data", tables, "--json")
+    assert result.returncode == 0, result.stderr
+    cost = json.loads(result.stdout)["step_cost"]
+    both = cost["families"]["one target out"]["eagle3"]
+    assert {"specworth", "AL / (1 + k c)", "roofline alone", "always enable"} <= set(both)
+    assert both["specworth"]["mape"] < both["AL / (1 + k c)"]["mape"]
+    assert {"mape", "p90", "tpot_mape", "balanced_accuracy", "regret", "calibration_error", "coverage"} <= set(
+        both["specworth"]
+    )
+    assert {"target", "method", "concurrency"} <= set(cost["coverage"])
+    assert all(isinstance(aim["met"], bool) for aim in cost["aims"])
+
+
+def test_train_writes_a_folder_that_serves_and_judges_own_rows(specworth, tables, tmp_path):
+    """Artefacts, manifest and card; rows of a second folder are told before and after."""
+    result = specworth("train", "--data", tables, "--data", tables, "--out", tmp_path)
+    assert result.returncode == 0, result.stderr
+    for said in ("Aims, one target out", "Your own speculative rows", "before", "after", str(tmp_path)):
+        assert said in result.stdout
+    card = json.loads((tmp_path / "card.json").read_text(encoding="utf-8"))
+    assert {entry["file"] for entry in card["data"]} == {"cost_cells.csv", "engines.csv"}
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    assert set(manifest["files"]) == set(card["artefacts"])
+    assert "# Model card" in (tmp_path / "MODEL_CARD.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("command", [("evaluate",), ("train", "--out", "never")])
+def test_a_folder_without_measurements_is_one_line(specworth, tmp_path, command):
+    """The installed package carries no measurements: the message says where they lie, and nothing is written."""
+    result = specworth(*command, "--data", tmp_path)
+    assert result.returncode == 2
+    assert result.stderr.count("\n") == 1
+    assert "data/measurements in a checkout" in result.stderr
+    assert not Path("never").exists()

@@ -98,6 +98,7 @@ def look_around(
             speedups=estimate.value[first:].tolist(),
             present=present,
             most=most,
+            pays_from=policy.min_speedup if blocked is None else math.inf,
             blocked=blocked,
         ),
     )

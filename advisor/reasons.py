@@ -1,8 +1,8 @@
 """Why is the speedup what it is?
 
 Each reason is a what-if: one thing changed, everything else as it is, and the speedup that the same models then
-predict. The effect is that speedup minus the present one; the largest come first. What-ifs of one answer are predicted
-together.
+predict. The effect is that speedup minus the present one; the largest come first, and a change that turns the verdict
+says so. What-ifs of one answer are predicted together.
 """
 
 from __future__ import annotations
@@ -69,12 +69,13 @@ def tell(
     speedups: Sequence[float],
     present: float,
     most: float,
+    pays_from: float,
     blocked: str | None = None,
 ) -> list[Reason]:
     """Reasons in order of the size of their effect; those that round to nothing are left out, but never all.
 
-    present: the speedup of the chosen row; most: what it would be if all drafts were accepted; blocked: why the engine
-    would not start so.
+    present: the speedup of the chosen row; most: what it would be if all drafts were accepted; pays_from: the speedup
+    from which it pays; blocked: why the engine would not start so.
     """
     balance = _acceptance(predictions, row, present=present, most=most)
     reasons = [balance] if _differ(most, present) else []
@@ -82,7 +83,7 @@ def tell(
         Reason(
             factor=change.factor,
             effect=speedup - present,
-            text=f"{change.text}: {speedup:.2f}x instead of {present:.2f}x",
+            text=f"{change.text}{_turn(speedup, present, pays_from)}: {speedup:.2f}x instead of {present:.2f}x",
         )
         for change, speedup in zip(changes, speedups, strict=True)
         if _differ(speedup, present)
@@ -92,6 +93,13 @@ def tell(
         text = f"it cannot run here: {blocked}; if it could, {present:.2f}x would be expected"
         reasons.insert(0, Reason(factor="cannot_run", effect=1.0 - present, text=text))
     return reasons or [balance]
+
+
+def _turn(speedup: float, present: float, pays_from: float) -> str:
+    """What a change does to the verdict, where it does something: it is the side of the threshold that decides."""
+    if (speedup >= pays_from) == (present >= pays_from):
+        return ""
+    return " it would pay" if speedup >= pays_from else " it would not pay"
 
 
 def _differ(one: float, other: float) -> bool:

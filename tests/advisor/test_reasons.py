@@ -60,3 +60,20 @@ def test_no_reason_says_that_nothing_changes():
                 numbers = re.search(r"([\d.]+)x instead of ([\d.]+)x", reason.text)
                 assert numbers is not None
                 assert numbers[1] != numbers[2]
+
+
+def test_a_change_that_turns_the_verdict_says_so():
+    """What crosses the threshold is told as paying or not; what stays on its side is not."""
+    turned = 0
+    for concurrency, threshold in ((64, 1.05), (64, 1.2), (128, 1.05)):
+        answer = ask(speculation=EAGLE3_K3, traffic={"concurrency": concurrency}, policy={"min_speedup": threshold})
+        present = answer.speedup.end_to_end.value
+        for reason in answer.reasons:
+            if reason.factor == "acceptance":
+                continue
+            changed = present + reason.effect
+            would = {True: " it would pay: ", False: " it would not pay: "}[changed >= threshold]
+            crosses = (changed >= threshold) != (present >= threshold)
+            assert (would in reason.text) == crosses
+            turned += crosses
+    assert turned > 0

@@ -24,6 +24,12 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import least_squares
 
+from models.acceptance import AcceptanceInputs, AcceptanceModel
+from models.training.acceptance_fit import coefficients_of_fit, fit_acceptance
+from models.training.acceptance_priors import Published
+from models.training.acceptance_rows import AcceptanceRows, read_rows
+
+MEASUREMENTS = Path(__file__).resolve().parent.parent / "data" / "measurements"
 CLASSES = ("code", "json", "sql", "math", "translation", "summarisation", "question_answering", "chat", "creative",
            "tool_calling")  # fmt: skip
 TASKS = {
@@ -152,22 +158,63 @@ class Fit:
         return least_squares(self.residuals, start, bounds=(low, high)).x
 
 
-def left_out(rows: list[Row], levels: list[str], method: str, key: str) -> list[dict]:
-    """Errors for each source (or group) of a method that the fit has not seen: of log(AL - 1), and of AL."""
+def left_out(rows: list[Row], levels: list[str], method: str, key: str, measured: AcceptanceRows) -> list[dict]:
+    """Errors for each source (or group) of a method that the fit has not seen: of log(AL - 1), and of AL.
+
+    Beside this fit: one acceptance for all of the method's rows, and the trained model, which starts from this fit
+    (without the source) and learns from what was measured here.
+    """
     found = []
     for name in sorted({getattr(row, key) for row in rows if row.level == method}):
         kept = [row for row in rows if getattr(row, key) != name]
-        if not any(row.level == method for row in kept):
+        alike = [row for row in kept if row.level == method]
+        out = [row for row in rows if getattr(row, key) == name and row.level == method]
+        if not alike:
             continue
-        x = Fit(kept, levels).solve()
-        seen = Fit([row for row in rows if getattr(row, key) == name and row.level == method], levels)
-        y = np.concatenate([x[: Fit(kept, levels).slices["group"].start], np.zeros(len(seen.groups))])
+        fit, seen = Fit(kept, levels), Fit(out, levels)
+        x = fit.solve()
+        y = np.concatenate([x[: fit.slices["group"].start], np.zeros(len(seen.groups))])
         predicted = seen.log_gain(y, with_groups=False)
-        errors, lengths = predicted - seen.observed, np.exp(predicted) - np.exp(seen.observed)
-        found.append({"method": method, "left out": short_name(name, key), "rows": len(seen.rows),
-                      "MAE of AL": round(float(np.abs(lengths).mean()), 3), "bias of AL": round(float(lengths.mean()),
-                      3), "log sd": round(float(np.sqrt(np.mean(np.square(errors)))), 3)})  # fmt: skip
+        one = np.mean([one_alpha(row.length, row.k) for row in alike])
+        rival = np.array([sum(np.power(1 / (1 + np.exp(-one)), i) for i in range(1, row.k + 1)) for row in out])
+        gain = np.exp(seen.observed)
+        entry = {"method": method, "left out": short_name(name, key), "rows": len(out),
+                 "MAE of AL": mean_error(np.exp(predicted), gain), "bias of AL": float(np.mean(np.exp(predicted) -
+                 gain)), "MAE, one acceptance": mean_error(rival, gain)}  # fmt: skip
+        if len(measured):
+            entry["MAE, with what was measured"] = mean_error(trained_gain(fit, x, out, measured), gain)
+        entry["log sd"] = float(np.sqrt(np.mean(np.square(predicted - seen.observed))))
+        found.append({name: round(value, 3) if isinstance(value, float) else value for name, value in entry.items()})
     return found
+
+
+def mean_error(predicted: np.ndarray, observed: np.ndarray) -> float:
+    return float(np.mean(np.abs(predicted - observed)))
+
+
+def trained_gain(fit: Fit, x: np.ndarray, rows: list[Row], measured: AcceptanceRows) -> np.ndarray:
+    """AL - 1 of rows by the model that training makes of a published fit and the measured rows."""
+    document = gaussian(fit, x) | {"lookup": {"log_gain": {"chat": 0.0}, "log_sd": 0.3}}
+    lower = document["covariance"]
+    covariance = np.array([line + [lower[j][i] for j in range(i + 1, len(lower))] for i, line in enumerate(lower)])
+    published = Published(tuple(document["names"]), np.array(document["mean"]), covariance, document)
+    model = AcceptanceModel.of(coefficients_of_fit(fit_acceptance(measured, published), published))
+    estimate = model.predict(AcceptanceInputs.of(
+        method=[row.level for row in rows], num_speculative_tokens=[row.k for row in rows],
+        temperature=[row.temperature for row in rows], structure=np.eye(10)[[CLASSES.index(row.task) for row in rows]],
+        size_ratio=[np.exp(row.log_ratio) for row in rows],
+    ))  # fmt: skip
+    return estimate.acceptance_length - 1.0
+
+
+def one_alpha(length: float, k: int) -> float:
+    """Log-odds of the single α that gives this acceptance length (Leviathan et al. 2023)."""
+    low, high = -9.0, 9.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        alpha = 1 / (1 + np.exp(-middle))
+        low, high = (middle, high) if 1 + sum(alpha**i for i in range(1, k + 1)) < length else (low, middle)
+    return (low + high) / 2
 
 
 def short_name(name: str, key: str) -> str:
@@ -244,7 +291,8 @@ def main() -> None:
     fit = Fit(rows, levels)
     x = fit.solve()
     errors = fit.log_gain(x) - fit.observed
-    table = left_out(rows, levels, "eagle3", "source") + left_out(rows, levels, "mtp", "group")
+    measured = read_rows(MEASUREMENTS)
+    table = left_out(rows, levels, "eagle3", "source", measured) + left_out(rows, levels, "mtp", "group", measured)
     for row in table:
         print(row)
     summary = {

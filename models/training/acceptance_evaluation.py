@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from models.acceptance.coefficients import AcceptanceCoefficients
 from models.acceptance.model import logit
@@ -29,7 +30,7 @@ from models.training.acceptance_folds import (
     stacked,
 )
 from models.training.acceptance_priors import Published
-from models.training.acceptance_rows import AcceptanceRows, Labels, Mask
+from models.training.acceptance_rows import AcceptanceRows, Labels
 
 COUNTED_DRAFTS = 30.0  # fewer say too little of an acceptance length to judge one
 Table = list[dict[str, object]]
@@ -86,31 +87,42 @@ def _likeliest(rows: AcceptanceRows) -> Labels:
     return found
 
 
-def _settings(rows: AcceptanceRows) -> Labels:
-    parts = (rows.method, rows.probabilistic, rows.lookup_min, rows.temperature)
-    return np.array(["|".join(map(str, row)) for row in zip(*parts, strict=True)], dtype=np.str_)
-
-
 def _means(
     asked: AcceptanceRows, seen: AcceptanceRows, shape: AcceptanceCoefficients, by: Labels, *,
     alike: tuple[Labels, Labels] | None,
 ) -> Groups:  # fmt: skip
     """Held-out groups with the mean of rows of the same setting, and of the same label where there are any."""
     groups = predict_groups(asked, shape, by=by)
-    names, first = np.unique(by, return_index=True)
-    settings, own = _settings(seen), _settings(asked.take(first))
+    _, first, inverse = np.unique(by, return_index=True, return_inverse=True)
+    wide = asked.setting[first]
+    sums = _sums(seen, seen.setting)
     length, share = groups.length.copy(), groups.share.copy()
-    for i, name in enumerate(names):
-        chosen: Mask = settings == own[i]
-        if alike is not None:
-            labels, counts = np.unique(alike[0][by == name], return_counts=True)
-            narrow = chosen & (alike[1] == labels[counts.argmax()])
-            chosen = narrow if narrow.any() else chosen
-        drafts, steps = seen.drafts[chosen].sum(), seen.steps[chosen].sum()
+    narrow, narrow_sums = wide, sums
+    if alike is not None:
+        narrow_sums = _sums(seen, np.char.add(np.char.add(seen.setting, " "), alike[1]))
+        narrow = np.char.add(np.char.add(wide, " "), _commonest(inverse, alike[0]))
+    for i, (own, other) in enumerate(zip(narrow.tolist(), wide.tolist(), strict=True)):
+        drafts, steps, accepted = narrow_sums.get(own) or sums.get(other) or (0.0, 0.0, 0.0)
         if drafts > 0:
-            length[i] = 1.0 + seen.accepted[chosen, :JUDGED_K].sum() / drafts
-            share[i] = drafts / steps
+            length[i], share[i] = 1.0 + accepted / drafts, drafts / steps
     return replace(groups, length=length, share=share, tokens_per_step=1.0 + share * (length - 1.0))
+
+
+def _sums(rows: AcceptanceRows, labels: Labels) -> dict[str, tuple[float, float, float]]:
+    """Drafts, steps and accepted tokens of all rows of each label."""
+    names, inverse = np.unique(labels, return_inverse=True)
+    accepted = rows.accepted[:, :JUDGED_K].sum(axis=1)
+    sums = [np.bincount(inverse, weights=values) for values in (rows.drafts, rows.steps, accepted)]
+    return dict(zip(names.tolist(), zip(*(part.tolist() for part in sums), strict=True), strict=True))
+
+
+def _commonest(group: NDArray[np.int64], labels: Labels) -> Labels:
+    """The label that most rows of each group have."""
+    names, codes = np.unique(labels, return_inverse=True)
+    counts = np.zeros((int(group.max()) + 1, len(names)))
+    np.add.at(counts, (group, codes), 1.0)
+    found: Labels = names[counts.argmax(axis=1)]
+    return found
 
 
 def errors_table(held: dict[str, Held]) -> Table:

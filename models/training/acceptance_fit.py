@@ -62,8 +62,8 @@ def fit_acceptance(
     prior = drafter_prior(published)
     sizes = np.log(np.where(np.isfinite(rows.size_ratio), rows.size_ratio, 1.0)) - published.document["size_centre"]
     counted = _counts(rows, drafting, sizes, beside)
-    drafter = _fit(DRAFTER, counted, prior, None if start is None else start.drafter)
-    drafter = _fit(DRAFTER, _by_steps(counted, drafter), prior, drafter)
+    first = _fit(DRAFTER, counted, prior, None) if start is None else start.drafter
+    drafter = _fit(DRAFTER, _by_steps(counted, first), prior, first)
     copying = rows.method == "ngram"
     least = np.where(np.isfinite(rows.lookup_min), rows.lookup_min, DEFAULT_LOOKUP_MIN)
     match = np.log(least / DEFAULT_LOOKUP_MIN)
@@ -80,7 +80,7 @@ def _by_steps(counts: Counts, fitted: Fitted) -> Counts:
 
 
 def _fit(layout: Layout, counts: Counts, prior: Prior, start: Fitted | None) -> Fitted:
-    """The three passes; from an earlier fit, whose weights serve, the latter two."""
+    """The three passes; from an earlier fit, whose scatter serves, the latter two."""
     if not len(counts.weight):
         first = np.clip(prior.mean, prior.low, prior.high)
         return Fitted(first, Mixture(layout, counts, prior).covariance(first), 0.0, 0.0)

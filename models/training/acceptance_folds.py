@@ -87,8 +87,7 @@ def predict_groups(
     rows: AcceptanceRows, coefficients: AcceptanceCoefficients, *, by: Labels, scale: CopyScale | None = None
 ) -> Groups:
     """Pool rows by label and predict each pool; scale: what is known of copying in these very answers, else nothing."""
-    names, inverse = np.unique(by, return_inverse=True)
-    first = np.array([np.flatnonzero(inverse == i)[0] for i in range(len(names))], dtype=np.int64)
+    names, first, inverse = np.unique(by, return_index=True, return_inverse=True)
 
     def total(values: Floats) -> Floats:
         return np.bincount(inverse, weights=values, minlength=len(names)).astype(np.float64)

@@ -149,17 +149,14 @@ class Mixture:
         layout, counts = self.layout, self.counts
         rows, positions = state.mixed.shape
         moved = self.share * state.alive * state.lost_so_far  # d S_i / d odds of the pair
-        by_class = np.zeros((rows, positions, layout.classes))
-        by_class[self.row, :, self.cls] = moved
         by_row = np.add.reduceat(moved, self.starts, axis=0)
         heat = self.heat(x)
         sloped = np.add.reduceat(moved * x[layout.slope][self.cls][:, None], self.starts, axis=0)
         logs = np.log(np.where(counts.temperature > 0, counts.temperature, 1.0))
         plain = np.where(counts.probabilistic > 0, np.power(counts.temperature, x[layout.power]), 0.0)
-        jacobian = np.empty((rows, positions, layout.size))
+        jacobian = np.zeros((rows, positions, layout.size))
         jacobian[:, :, layout.beta] = by_row[:, :, None] * counts.covariates[:, None, :]
-        jacobian[:, :, layout.effect] = by_class
-        jacobian[:, :, layout.slope] = -heat[:, None, None] * by_class
+        jacobian[self.row, :, layout.effect.start + self.cls] = moved
         jacobian[:, :, layout.power] = -(heat * logs)[:, None] * sloped
         jacobian[:, :, layout.relief] = -plain[:, None] * sloped
         jacobian[:, :, layout.decay] = np.add.reduceat(
@@ -167,8 +164,9 @@ class Mixture:
         )
         before = np.maximum(_before(state.mixed), _TINY)
         # The rate is S_i / S_{i-1}.
-        jacobian[:, 1:] = jacobian[:, 1:] - state.rate[:, 1:, None] * jacobian[:, :-1]
+        jacobian[:, 1:] -= state.rate[:, 1:, None] * jacobian[:, :-1]
         jacobian /= before[:, :, None]
+        jacobian[:, :, layout.slope] = -heat[:, None, None] * jacobian[:, :, layout.effect]
         flat = jacobian.reshape(-1, layout.size)
         inside = state.rate * (1.0 - state.rate)
         gradient = flat.T @ ((self.tried * state.rate - self.won) / inside).ravel()

@@ -13,10 +13,12 @@ CONTEXT_BANDS = ((1, 256), (257, 1024), (1025, 4096), (4097, 16384))  # input to
 
 # What each flag says; the data card explains them at length.
 FLAGS = {
+    "clumped": "protocol 1 at 8 requests and more: they prefilled in groups; not learned from",
     "short": "measured for less than one cycle of requests",
     "imbalanced": "more than 5 % of the span's prefills too many or too few; corrected",
     "disagreeing": "latencies of the timed requests tell a throughput more than 5 % off",
     "spread": "windows differ by more than 20 % (sd / mean)",
+    "unsteady": "baseline whose windows of whole cycles differ by more than 5 %: something else ran on the host",
     "unsettled": "the first window ran below 80 % of the later ones",
     "no_latencies": "no request began and ended while measuring",
     "mixed_latencies": "two kinds of requests; the quick ones are timed more often",

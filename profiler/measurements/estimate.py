@@ -22,7 +22,11 @@ from typing import Any
 IMBALANCED = 0.05
 DISAGREEING = 0.05
 SPREAD = 0.2
+UNSTEADY = 0.05  # windows of whole cycles without speculation: no luck is in them, on a quiet host they differ by 2 %
 UNSETTLED = 0.8
+# Protocol 1 let requests prefill in groups that stay together. From 8 on, cells measured again with protocol 2 ran 10 %
+# (8), 3 to 25 % (16 and 32) and up to 58 % faster (256); at 4 and fewer both agree within 2 %.
+CLUMPED_PROTOCOL, CLUMPED_FROM = 1, 8
 _LEAST_PREFILL_TOKENS = 2048  # shorter prompts alone in an engine are paid in launches, not in compute
 
 
@@ -67,11 +71,14 @@ def row_flags(row: Mapping[str, Any]) -> tuple[str, ...]:
     """Known defects of one merged row, as words; the data card tells what each means."""
     rates = row["repeat_output_tokens_per_s"]
     later = sorted(rates[1:])
+    whole_cycles = row["protocol"] > CLUMPED_PROTOCOL
     conditions = {
+        "clumped": not whole_cycles and row["concurrency"] >= CLUMPED_FROM,
         "short": row["cycles"] < 1.0,
         "imbalanced": abs(row["imbalance"]) > IMBALANCED,
         "disagreeing": row["little_gap"] is not None and abs(row["little_gap"]) > DISAGREEING,
         "spread": (row["output_tokens_per_s_cv"] or 0.0) > SPREAD,
+        "unsteady": whole_cycles and row["method"] == "none" and (row["output_tokens_per_s_cv"] or 0.0) > UNSTEADY,
         "unsettled": len(later) >= 2 and rates[0] < UNSETTLED * later[len(later) // 2],
         "no_latencies": row["tpot_ms_mean"] is None,
         "mixed_latencies": 0.0 < row["unmatched_share"] < 1.0,

@@ -195,6 +195,8 @@ def _pair(rows: Sequence[Row]) -> None:
         row["speedup_end_to_end"] = row["speedup_tpot"] = None
         if found:
             found = [r for r in found if r["cell_id"] == row["baseline_id"]]
+            # A protocol's bias is in both arms; between two protocols it would be taken for a speedup.
+            found = [r for r in found if r["protocol"] == row["protocol"]] or found
             row["speedup_end_to_end"] = _ratio(row["output_tokens_per_s"], [r["output_tokens_per_s"] for r in found])
             tpots = [r["tpot_ms"] for r in found if r["tpot_ms"] is not None]
             if tpots and row["tpot_ms"]:

@@ -1,4 +1,7 @@
-"""How far do two measurements of one cell differ? The noise floor: no prediction can be better than that."""
+"""How far do two measurements of one cell differ? The noise floor: no prediction can be better than that.
+
+Runs flagged `clumped` do not count: they differ from later ones by their protocol, which is not noise.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from profiler.measurements.table import Row
 
 @dataclass(frozen=True, slots=True)
 class NoiseFloor:
-    """Relative differences |a - b| / mean of the runs of one cell, over all pairs of runs; nan without any."""
+    """Relative differences |a - b| / mean of the runs of one cell, over all pairs that count; nan without any."""
 
     cells: int
     pairs: int
@@ -28,7 +31,7 @@ def noise_floor(rows: Iterable[Row], label: str = "output_tokens_per_s") -> Nois
     """The floor of one label over the cells that have several runs."""
     runs: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
-        if row[label] is not None:
+        if row[label] is not None and "clumped" not in (row["flags"] or "").split():
             runs[row["cell_id"]].append(row)
     differences = [
         (abs(a[label] - b[label]) / (0.5 * (a[label] + b[label])), f"{a['engine']} {point_name(a)}")

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from models.training.cells import Cells, joined_runs, rows_of
-from profiler.measurements import MeasurementsError
+from profiler.measurements import MeasurementsError, read_cells
+
+DATA = Path(__file__).resolve().parents[3] / "data" / "measurements"
 
 LABELS = ("tpot_ms", "step_ms_p50", "ttft_ms_p50", "tokens_per_step", "acceptance_length", "draft_share")
 
@@ -27,6 +29,15 @@ def test_doubted_runs_count_only_alone():
     assert (cell["output_tokens_per_s"], cell["suspect"]) == (11.0, False)
     (alone,) = joined_runs([run(50.0, "spread")])
     assert (alone["output_tokens_per_s"], alone["suspect"]) == (50.0, True)
+
+
+def test_loops_that_prefilled_in_groups_are_left_out(cells):
+    """Protocol 1 counts at few requests alone; what it measured beyond is in the tables and not in the cells."""
+    rows = read_cells(DATA)
+    clumped = {row["cell_id"] for row in rows if "clumped" in (row["flags"] or "").split()}
+    sound = {row["cell_id"] for row in rows if "clumped" not in (row["flags"] or "").split()}
+    assert clumped - sound
+    assert not (clumped - sound) & set(cells.cell_id)
 
 
 def test_every_baseline_is_of_the_same_target_and_traffic(cells):
@@ -52,8 +63,7 @@ def test_some_of_the_cells_keep_their_baselines(cells):
 
 def test_folders_are_different_hosts(tmp_path, cells):
     """The same tables given twice are twice the cells, and no baseline is of the other folder."""
-    here = Path(__file__).resolve().parents[3] / "data" / "measurements"
-    both = Cells.read(here, here)
+    both = Cells.read(DATA, DATA)
     assert len(both) == 2 * len(cells)
     known = both.baseline >= 0
     assert (both.folder[known] == both.folder[both.baseline[known]]).all()

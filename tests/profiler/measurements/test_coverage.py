@@ -43,7 +43,7 @@ def test_every_flag_is_explained(ours):
 def run_of(rate, cell="a"):
     return {
         "cell_id": cell, "output_tokens_per_s": rate, "engine": "e", "concurrency": 1, "input_tokens": 2,
-        "output_tokens": 3,
+        "output_tokens": 3, "flags": None,
     }  # fmt: skip
 
 
@@ -54,6 +54,7 @@ def test_the_noise_floor_is_the_difference_of_two_runs():
     assert floor.largest == pytest.approx(0.1)
     assert floor.median == pytest.approx(10 / 205, rel=0.06)
     assert math.isnan(noise_floor([run_of(1.0)]).median)
+    assert noise_floor([run_of(95.0), run_of(50.0) | {"flags": "clumped"}]).pairs == 0
 
 
 def test_crossovers_lie_on_a_logarithmic_axis():

@@ -51,6 +51,7 @@ def test_a_prefill_costs_what_it_adds_to_a_step():
 FINE = {
     "cycles": 3.0, "imbalance": 0.0, "little_gap": 0.01, "output_tokens_per_s_cv": 0.02, "tpot_ms_mean": 5.0,
     "repeat_output_tokens_per_s": (100.0, 101.0, 99.0), "unmatched_share": 0.0, "ended_by": "enough", "preemptions": 0,
+    "protocol": 2, "method": "none", "concurrency": 16,
 }  # fmt: skip
 
 
@@ -60,7 +61,9 @@ FINE = {
         ({"cycles": 0.7}, "short"),
         ({"imbalance": -0.38}, "imbalanced"),
         ({"little_gap": 0.41}, "disagreeing"),
-        ({"output_tokens_per_s_cv": 0.76}, "spread"),
+        ({"output_tokens_per_s_cv": 0.76, "method": "ngram"}, "spread"),
+        ({"output_tokens_per_s_cv": 0.07}, "unsteady"),
+        ({"protocol": 1}, "clumped"),
         ({"repeat_output_tokens_per_s": (50.0, 101.0, 99.0)}, "unsettled"),
         ({"tpot_ms_mean": None}, "no_latencies"),
         ({"unmatched_share": 0.5}, "mixed_latencies"),
@@ -73,3 +76,9 @@ def test_each_defect_has_its_flag(change, flag):
     """One defect, one word; a row without any has none."""
     assert row_flags(FINE) == ()
     assert row_flags(FINE | change) == (flag,)
+
+
+def test_few_requests_of_protocol_1_are_sound_and_luck_in_acceptance_is_no_disturbance():
+    """Groups of prefills need many requests; windows of speculative cells differ by what happened to be accepted."""
+    assert row_flags(FINE | {"protocol": 1, "concurrency": 4}) == ()
+    assert row_flags(FINE | {"method": "eagle3", "output_tokens_per_s_cv": 0.07}) == ()

@@ -56,6 +56,17 @@ def test_speedups_refer_to_the_mean_of_the_baselines_runs(tables, tmp_path):
     assert row["baseline_id"] in {r["cell_id"] for r in rows if r["method"] == "none"}
 
 
+def test_two_protocols_are_not_each_others_baseline(tables, tmp_path):
+    """Where the baseline was measured under both, a speculative run is compared with the run of its own protocol."""
+    second = {"protocol": 2, "at": "2026-01-02T00:00:00+00:00", "output_tokens_per_s_median": 100.0}
+    speculative = {"engine": "spec", "method": "ngram", "k": 2, "prefills": 60, "drafts": 200, "accepted": 180}
+    rows = merged(tables, tmp_path, [
+        tables.raw_cell(tokens=400), tables.raw_cell(tokens=800, **second),
+        tables.raw_cell(tokens=600, **speculative), tables.raw_cell(tokens=1000, **second, **speculative),
+    ])  # fmt: skip
+    assert [r["speedup_end_to_end"] for r in rows if r["method"] == "ngram"] == pytest.approx([1.5, 1.25])
+
+
 def test_a_baseline_of_other_settings_is_none(tables, tmp_path):
     """A cell under memory pressure is not compared with one that has the whole cache; graphs' sizes do not matter."""
     cells = [

@@ -58,11 +58,12 @@ class ArmUnderProbe:
     api_is_chat: bool = True
     answer_limits: dict[int, int] = field(default_factory=dict)
     warm: set[int] = field(default_factory=set)
+    reserved_s: float = 0.0  # of the budget, for what may have to be asked later
 
     @property
     def left_s(self) -> float:
-        """Of the budget."""
-        return self.settings.budget_s - self.spending.budgeted_s
+        """Of the budget, what is not reserved."""
+        return self.settings.budget_s - self.reserved_s - self.spending.budgeted_s
 
     def plan(self, temperature: float | None) -> RequestPlan:
         """How prompts become requests of this server."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -65,6 +66,7 @@ class Conduct:
         self._listen, self._save = listen, save
         self._one_class_per_wave = one_class_per_wave
         self._gpus = find_gpus()
+        self._starts: Counter[Arm] = Counter()
         self._blocks: Blocks | None = None
         self._rest: list[int] = []
 
@@ -72,8 +74,10 @@ class Conduct:
     def started(self, arm: Arm, command: ServeCommand, servers: Launched) -> Iterator[Server]:
         """A server of ours for the length of a `with` block."""
         spending = self.spending.setdefault(arm, Spending())
-        log = Path(servers.log_folder) / f"{arm}.log"
-        begun = time.monotonic()
+        self._starts[arm] += 1
+        number = self._starts[arm]
+        log = Path(servers.log_folder) / (f"{arm}.log" if number == 1 else f"{arm}-{number}.log")
+        before_s, begun = spending.start_up_s, time.monotonic()
         self._listen(Event("phase", f"{arm}: starting vLLM (log: {log})", {"arm": arm}))
 
         def tick(waited_s: float) -> None:
@@ -82,11 +86,11 @@ class Conduct:
         starting = True
         try:
             with launched(command, log=log, timeout_s=servers.start_timeout_s, tick=tick) as server:
-                spending.start_up_s, starting = time.monotonic() - begun, False
+                spending.start_up_s, starting = before_s + time.monotonic() - begun, False
                 yield server
         finally:
             if starting:
-                spending.start_up_s = time.monotonic() - begun
+                spending.start_up_s = before_s + time.monotonic() - begun
             else:
                 self._listen(Event("phase", f"{arm}: server stopped", {"arm": arm}))
 

@@ -78,12 +78,16 @@ class Record:
         """What the interval says of the threshold."""
         return settled(self.comparison(setting), threshold=self.settings.min_speedup, objective=self.settings.objective)
 
-    def speedup(self, setting: Setting) -> float | None:
-        """The deciding speedup; None where it is not known."""
+    def deciding(self, setting: Setting) -> RatioInterval | None:
+        """The speedup that the policy asks for; None where it is not known."""
         found = self.comparison(setting)
-        deciding = (
-            None if found is None else found.end_to_end if self.settings.objective == "end_to_end" else found.tpot
-        )
+        if found is None:
+            return None
+        return found.end_to_end if self.settings.objective == "end_to_end" else found.tpot
+
+    def speedup(self, setting: Setting) -> float | None:
+        """Its value; None where it is not known."""
+        deciding = self.deciding(setting)
         return None if deciding is None else deciding.value
 
     def counts(self, setting: Setting | None = None) -> Counts | None:

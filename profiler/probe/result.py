@@ -84,9 +84,8 @@ def build_profile(
 def decide(record: Record, settings: ProbeSettings, *, ended: str) -> Decision:
     """The verdict at the asked concurrency; not decisive where the interval still holds the threshold."""
     setting = settings.main
-    found, value = record.comparison(setting), record.speedup(setting)
-    deciding = None if found is None else found.end_to_end if settings.objective == "end_to_end" else found.tpot
-    if deciding is None or value is None:
+    deciding = record.deciding(setting)
+    if deciding is None:
         counts = record.counts(setting)
         if counts is not None and not record.served("baseline", setting):
             length = counts.acceptance_length
@@ -96,7 +95,7 @@ def decide(record: Record, settings: ProbeSettings, *, ended: str) -> Decision:
         what = "end to end" if settings.objective == "end_to_end" else "TPOT"
         text = f"no speedup ({what}) can be told from {pairs} prompts answered by both: {ended}"
         return Decision(verdict=None, decisive=False, text=text)
-    verdict: Literal["enable", "disable"] = "enable" if value >= settings.min_speedup else "disable"
+    verdict: Literal["enable", "disable"] = "enable" if deciding.value >= settings.min_speedup else "disable"
     figures = (
         f"{deciding.value:.2f}x ({deciding.low:.2f} to {deciding.high:.2f}) at {setting.concurrency} at once over "
         f"{deciding.pairs} prompts"

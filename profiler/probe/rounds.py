@@ -17,7 +17,10 @@ MIXED = "mixed"
 # rounds of turnover the mean stays above 85 %; two for one class, whose waves follow one another.
 TURNOVERS = 4
 CLASS_TURNOVERS = 2
-MOST_PAIRS = 256  # of one point: prompts' paired log-sd of 0.3 then leaves 3 % at 90 %, finer than policies are
+# Spread of one prompt's log speedup: log_sd times the root of pairs in a profile of data/example_prompts.jsonl at 4 at
+# once (8 pairs; suffix decoding of SmolLM2-135M on two cores).
+PAIR_LOG_SD = 0.36
+MOST_PAIRS = 256  # of one point: that spread then leaves 4 % at 90 %, finer than policies are
 ENOUGH_PAIRS = 32  # below, a bootstrap's interval is visibly too narrow (Hesterberg 2015)
 MAIN_SHARE = 0.6  # of the prompts, for the asked concurrency, where other concurrencies are looked at, too
 
@@ -33,6 +36,11 @@ class WavePlan:
 Round = tuple[WavePlan, ...]
 
 
+def count_prompts(round_: Round) -> int:
+    """Prompts of all its waves."""
+    return sum(len(wave.prompts) for wave in round_)
+
+
 @dataclass(frozen=True)
 class Blocks:
     """The prompts of the asked concurrency, in rounds, and those that are left for other settings."""
@@ -43,7 +51,7 @@ class Blocks:
     @property
     def prompts(self) -> int:
         """Prompts of all rounds."""
-        return sum(len(wave.prompts) for round_ in self.rounds for wave in round_)
+        return sum(count_prompts(round_) for round_ in self.rounds)
 
 
 def plan_blocks(

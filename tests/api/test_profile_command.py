@@ -102,8 +102,31 @@ def test_two_servers_in_turn_give_a_verdict(command: Any, tmp_path: Path) -> Non
     assert profile.points[0].tpot is not None
     assert 1.5 < profile.points[0].tpot.value < 4.0
     assert set(profile.spent) == {"baseline", "speculative"}
+    assert {w.arm: w.prompts for w in profile.waves} == {
+        "baseline": 16,
+        "speculative": 16,
+    }
     assert "Enable speculation" in done.stdout
     assert done.stderr.index("baseline: server stopped") < done.stderr.index("speculative: starting")
+    assert not server_pids(profile.target)
+
+
+def test_an_open_question_starts_the_baseline_again_for_more_prompts(command: Any, tmp_path: Path) -> None:
+    """Two servers alike leave 1.0 open: both answer all sixty prompts, each once, and the second start is told."""
+    alike = {"jitter_s": 0.3, "speculative": {"tokens_per_step": 1}}
+    words = command("--min-speedup", "1", "--confidence", "0.9999", "--no-look-around", **alike)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    profile = read(tmp_path)
+    assert not profile.decision.decisive
+    assert "the prompts ended first" in profile.decision.text
+    asked = {a: sum(w.prompts for w in profile.waves if w.arm == a) for a in ("baseline", "speculative")}
+    assert asked == {"baseline": 60, "speculative": 60}
+    assert profile.points[0].pairs == 60
+    assert profile.points[0].end_to_end is not None
+    assert profile.points[0].end_to_end.looks == 3  # rounds of 16, 16 and 28
+    assert any("16 prompts left the question open" in note for note in profile.notes)
+    assert done.stderr.index("speculative: server stopped") < done.stderr.rindex("baseline: starting")
     assert not server_pids(profile.target)
 
 

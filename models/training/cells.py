@@ -2,7 +2,7 @@
 
 Runs of one cell become one row: the median of each label over its runs, where runs that a flag doubts count only if
 there is no other. Speedups are to the joined baseline of the same point. Left out are engines whose capture sizes were
-not vLLM's own: graphs without multiples of k + 1 pad every step. A cell without a baseline is fitted to and not judged.
+not vLLM's own (graphs without multiples of k + 1 pad every step) and runs that a fault of their protocol made wrong. A cell without a baseline is fitted to and not judged.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from profiler.measurements.table import Row
 
 Mask = NDArray[np.bool_]
 # Flags of data/README.md that doubt a run's throughput.
-SUSPECT = frozenset({"imbalanced", "short", "disagreeing", "spread", "unsettled", "preempted"})
+SUSPECT = frozenset({"imbalanced", "short", "disagreeing", "spread", "unsteady", "unsettled", "preempted"})
 _LABELS = (
     "output_tokens_per_s", "tpot_ms", "step_ms_p50", "ttft_ms_p50", "tokens_per_step", "acceptance_length",
     "draft_share",
@@ -83,7 +83,9 @@ class Cells:
         for place, where in enumerate((folder, *others)):
             engines = {engine["engine_id"]: engine for engine in read_engines(where)}
             shapes = read_shapes(where if (where / "shapes.yaml").exists() else where.parent / "grids")
-            its = joined_runs([row for row in read_cells(where) if "compilation_config" not in row["key"]])
+            its = joined_runs(
+                [row for row in read_cells(where) if _steady(row) and "compilation_config" not in row["key"]]
+            )
             known = {i: measured_deployment(engines[i], shapes) for i in {row["engine_id"] for row in its}}
             rows += [row | {"folder": place} for row in its]
             ran += [known[row["engine_id"]] for row in its]
@@ -179,6 +181,15 @@ def joined_runs(rows: Sequence[Row]) -> list[Row]:
         labels = {name: _median([row[name] for row in chosen]) for name in _LABELS}
         found.append(dict(middle) | labels | {"runs": len(chosen), "suspect": not sound})
     return found
+
+
+def _steady(row: Row) -> bool:
+    """Not of a loop whose requests prefilled in groups (`profiler.measurements.estimate.CLUMPED_FROM`)."""
+    return "clumped" not in (row["flags"] or "").split()
+
+
+def _learned_from(row: Row) -> bool:
+    return "compilation_config" not in row["key"] and not LEFT_OUT & set((row["flags"] or "").split())
 
 
 def _doubted(row: Row) -> bool:

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from api.commands.duration import seconds
+from api.commands.results import check_place, write_whole
 from api.report.content import Table
 from api.report.terminal import print_table
 from profiler.deployment import METHODS
 from profiler.errors import InputError, UnknownNameError
-from profiler.observe import Levels, Observation, ObservedSpeculation, Spread, summarise, watch, write_observation
+from profiler.observe import Levels, Observation, ObservedSpeculation, Spread, summarise, watch
+from profiler.serving.interruption import interruptible
 
 _SPREADS = (
     ("prompt, tokens", "input_tokens", ",.0f"),
@@ -32,29 +34,36 @@ def run_observe(options: Mapping[str, Any]) -> int:
     if method is not None and method not in METHODS:
         raise UnknownNameError("--method: unknown method", expected=f"one of {', '.join(METHODS)}", got=repr(method))
     out: Path | None = options["out"]
-    if out is not None and (out.is_dir() or not out.parent.is_dir()):
-        got = "a folder" if out.is_dir() else f"no folder {out.parent}"
-        raise InputError("--out: cannot write there", expected="a file in a folder that exists", got=got)
-    watched = watch(
-        options["url"],
-        seconds=length_s,
-        every_s=every_s,
-        api_key=_api_key(options["api_key_env"]),
-        model=options["model"],
-        on_reading=_progress(length_s),
-    )
+    if out is not None:
+        check_place(out)
+    with interruptible():  # SIGTERM ends the window as Ctrl-C does
+        watched = watch(
+            options["url"],
+            seconds=length_s,
+            every_s=every_s,
+            api_key=_api_key(options["api_key_env"]),
+            model=options["model"],
+            on_reading=_progress(length_s),
+        )
     observation = summarise(
         watched, model=options["model"], method=method, num_speculative_tokens=options["num_speculative_tokens"]
     )
-    if out is not None:
-        write_observation(observation, out)
-    if options["json"]:
-        print(observation.model_dump_json(indent=2))
+    text = observation.text()
+    failure = None
+    try:
+        if out is not None:
+            write_whole(out, text)
+    except OSError as error:  # the window is past: it is printed, so that it can be kept all the same
+        failure = (error.strerror or "an error").lower()
+    if options["json"] or failure is not None:
+        print(text, end="")
     else:
         _show(observation)
-    if out is not None:
+    if failure is not None:
+        print(f"specworth: --out: {out} cannot be written: {failure}; it is on standard output", file=sys.stderr)
+    elif out is not None:
         print(f"specworth: observation written to {out}", file=sys.stderr)
-    return 0
+    return 0 if failure is None else 1
 
 
 def _api_key(variable: str | None) -> str | None:

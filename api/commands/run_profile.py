@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import sys
 import tempfile
@@ -14,6 +13,7 @@ from typing import Any, Literal
 
 from api.commands.probe_plan import plan_around
 from api.commands.probe_servers import attached_servers, servers_to_start, speculative_config
+from api.commands.results import check_place, write_whole
 from api.report.profile import print_profile
 from api.report.progress import listener
 from profiler.errors import InputError, SpecworthError
@@ -24,7 +24,7 @@ from profiler.probe.settings import Attached, Launched, ProbeSettings, Question,
 from profiler.prompts import read_prompts
 from profiler.prompts.sample import PromptSample
 from profiler.serving.interpreter import Engine
-from profiler.serving.interruption import Interrupted, interruptible
+from profiler.serving.interruption import Interrupted, held, interruptible
 
 ASSUMED_CONCURRENCY = 16  # advisor.load: the middle of the range in which verdicts turn
 DISABLED, UNDECIDED = 10, 11
@@ -38,7 +38,7 @@ def run_profile(options: Mapping[str, Any]) -> int:
     attached = attached_servers(options)
     config = speculative_config(options["speculative_config"])
     out: Path = options["out"]
-    _check_writable(out)
+    check_place(out)
     sample = _read(options)
     with interruptible(), contextlib.ExitStack() as stack:
         log_folder = _log_folder(options["log_folder"])
@@ -88,7 +88,13 @@ def _run(
         if out.exists() and not out.is_file():
             return
         with contextlib.suppress(OSError):
-            _write(out, build("partial", "still running"))
+            write_whole(out, _text(build("partial", "still running")))
+
+    def keep_part(ended: str) -> None:
+        if session.record.waves:
+            part = build("partial", ended)
+            _keep(part, out, measured=True)
+            told.finish(part)
 
     planner, unplanned = plan_around(options, sample, settings, config, engine)
     session = Session(
@@ -105,17 +111,20 @@ def _run(
         with told:
             ended = session.run()
     except Interrupted as stop:
-        _keep(build("partial", f"stopped by {stop.name}"), out, measured=bool(session.record.waves))
-        print(f"specworth: stopped by {stop.name}{_where(session, out)}", file=sys.stderr)
+        with held():  # whoever presses Ctrl-C twice wants it gone, not lost
+            keep_part(f"stopped by {stop.name}")
+            print(f"specworth: stopped by {stop.name}{_where(session, out)}", file=sys.stderr)
         return stop.exit_code
     except SpecworthError as error:
-        _keep(build("partial", error.line()), out, measured=bool(session.record.waves))
         if not session.record.waves:
             raise
-        print(f"specworth: {error.line()}{_where(session, out)}", file=sys.stderr)
+        with held():
+            keep_part(error.line())
+            print(f"specworth: {error.line()}{_where(session, out)}", file=sys.stderr)
         return 1
     except Exception as error:  # whatever else it is, a closed pipe or a fault of ours: it cost GPU time until here
-        _keep(build("partial", f"{type(error).__name__}: {error}"), out, measured=bool(session.record.waves))
+        with held(), contextlib.suppress(BrokenPipeError):
+            keep_part(f"{type(error).__name__}: {error}")
         raise
     finished = build("complete", ended)
     kept = _keep(finished, out, measured=True)
@@ -145,7 +154,7 @@ def _keep(profile: Profile, out: Path, *, measured: bool) -> bool:
     if not measured:
         return False
     try:
-        _write(out, profile)
+        write_whole(out, _text(profile))
     except OSError as error:
         print(profile.model_dump_json())
         why = (error.strerror or "an error").lower()
@@ -154,23 +163,8 @@ def _keep(profile: Profile, out: Path, *, measured: bool) -> bool:
     return True
 
 
-def _write(out: Path, profile: Profile) -> None:
-    """All of it or nothing: a disk that fills up must not cost the profile that was there."""
-    if out.exists() and not out.is_file():  # a device or a pipe
-        out.write_text(profile.model_dump_json(indent=2) + "\n", encoding="utf-8")
-        return
-    beside = out.with_name(f".{out.name}.{os.getpid()}")
-    try:
-        beside.write_text(profile.model_dump_json(indent=2) + "\n", encoding="utf-8")
-        beside.replace(out)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def _check_writable(out: Path) -> None:
-    if out.is_dir() or not out.parent.is_dir():
-        got = "a folder" if out.is_dir() else f"no folder {out.parent}"
-        raise InputError("--out: cannot write there", expected="a file in a folder that exists", got=got)
+def _text(profile: Profile) -> str:
+    return profile.model_dump_json(indent=2) + "\n"
 
 
 def _read(options: Mapping[str, Any]) -> PromptSample:

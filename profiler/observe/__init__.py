@@ -8,7 +8,6 @@ from profiler.observe.observation import (
     Spread,
     Totals,
     read_observation,
-    write_observation,
 )
 from profiler.observe.summary import summarise
 from profiler.observe.watch import Watched, watch
@@ -24,5 +23,4 @@ __all__ = [
     "read_observation",
     "summarise",
     "watch",
-    "write_observation",
 ]

@@ -105,21 +105,13 @@ class Observation(Totals):
         """Engines behind the endpoint; one where they are not told apart."""
         return max(1, len(self.engines))
 
-
-def write_observation(observation: Observation, path: Path) -> None:
-    """Save as JSON.
-
-    Raises:
-        InputError: the file cannot be written.
-    """
-    try:
-        path.write_text(observation.model_dump_json(indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path} cannot be written", got=(error.strerror or "an error").lower()) from error
+    def text(self) -> str:
+        """As it is saved."""
+        return self.model_dump_json(indent=2) + "\n"
 
 
 def read_observation(path: Path) -> Observation:
-    """Read what `write_observation` wrote.
+    """Read an observation that was saved.
 
     Raises:
         InputError: no such file, or it holds something else.

@@ -1,11 +1,12 @@
 """Reading a live server's /metrics at an even pace for a while, whatever happens to it meanwhile.
 
 One reading that fails is counted and left out; a server that never answers, or whose first answer is not vLLM's, is
-refused at once. Ending the wait early (Ctrl-C) keeps what was read, if that is two readings or more.
+refused at once. Ending the wait early (Ctrl-C) reads once more and keeps what was read.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -99,9 +100,9 @@ def watch(
                 if on_reading is not None:
                     on_reading(time.monotonic() - began)
         except KeyboardInterrupt:
-            if len(scrapes) < 2:
-                raise
             cut_short = True
+            with contextlib.suppress(EndpointError):
+                scrapes.append(_reading(client, root))
     if len(scrapes) < 2:
         raise EndpointError(f"{root} answered once and then no more", got=last_failure, remedy="see the server's log")
     return Watched(root, tuple(scrapes), failed, version, last_failure, cut_short)

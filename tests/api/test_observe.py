@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from api.commands.observed import with_observed
-from profiler.observe import Levels, Observation, ObservedSpeculation, Rates, Spread, Totals, write_observation
+from profiler.observe import Levels, Observation, ObservedSpeculation, Rates, Spread, Totals
 from tests.fake_vllm import Knobs, fake_vllm
 
+SCRIPT = Path(sys.executable).with_name("specworth")
 TARGET, GPU = ("--target", "meta-llama/Llama-3.1-8B-Instruct"), ("--gpu", "H200")
 
 
@@ -114,7 +115,7 @@ def test_what_the_window_does_not_tell_comes_from_the_servers_past():
 
 def test_advice_under_observed_traffic_says_what_it_took(in_process, prompts, tmp_path):
     """The answer's workload has the observed numbers and names them; the acceptance is measured."""
-    write_observation(observation(), tmp_path / "observed.json")
+    (tmp_path / "observed.json").write_text(observation().text())
     answer = in_process(
         "advise", prompts, *TARGET, *GPU, "--traffic", "observed.json", "--method", "ngram", "-k", "3", "--json"
     )
@@ -140,9 +141,8 @@ def test_a_live_server_is_watched_saved_and_shown(in_process, tmp_path):
 
 def test_ctrl_c_ends_the_window_and_keeps_what_was_read(tmp_path):
     """An hour's window that is interrupted after some readings is saved and shown, and says that it was cut."""
-    script = Path(sys.executable).with_name("specworth")
     with fake_vllm() as server:
-        command = [script, "observe", server.url, "--for", "1h", "--every", "50ms", "--out", "seen.json"]
+        command = [SCRIPT, "observe", server.url, "--for", "1h", "--every", "50ms", "--out", "seen.json"]
         process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         until = time.monotonic() + 30
         while server.scrapes < 4:
@@ -167,7 +167,7 @@ def test_ctrl_c_ends_the_window_and_keeps_what_was_read(tmp_path):
         (("observe", "http://127.0.0.1:9", "--every", "-1s"), "--every: no such time"),
         (("observe", "http://127.0.0.1:9", "--api-key-env", "NO_SUCH_KEY"), "the environment has no NO_SUCH_KEY"),
         (("observe", "http://127.0.0.1:9", "--method", "telepathy"), "unknown method"),
-        (("observe", "http://127.0.0.1:9", "--out", "nowhere/x.json"), "--out: cannot write there"),
+        (("observe", "http://127.0.0.1:9", "--out", "nowhere/x.json"), "--out: cannot write"),
         (("advise", "FILE", *TARGET, *GPU, "--traffic", "nowhere.json"), "nowhere.json cannot be read"),
         (("advise", "FILE", *TARGET, *GPU, "--traffic", "FILE"), "holds no observation"),
         (("sweep",), "Missing argument 'GRID.yaml'"),
@@ -181,3 +181,40 @@ def test_wrong_usage_is_one_line_and_exit_2(in_process, prompts, arguments, said
     assert done.returncode == 2, done.stdout + done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert said.replace("FILE", prompts.name) in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_window_that_is_ended_after_one_reading_is_read_once_more(tmp_path, number):
+    """--every longer than patience: what the server did until the signal is told, and saved."""
+    with fake_vllm(Knobs()) as server:
+        command = [SCRIPT, "observe", server.url, "--for", "1h", "--every", "1h", "--out", "seen.json"]
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while not server.scrapes:
+            time.sleep(0.02)
+        time.sleep(0.3)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err
+    assert "ended early" in out
+    assert json.loads((tmp_path / "seen.json").read_text())["readings"] == 2
+
+
+def test_a_full_disk_costs_no_observation(in_process, tmp_path):
+    """The window is past when the file turns out not to fit: it is printed, and the exit code says so."""
+    with fake_vllm(Knobs()) as server:
+        told = in_process("observe", server.url, "--for", "100ms", "--every", "50ms", "--out", "/dev/full")
+    assert told.returncode == 1
+    assert "no space left" in told.stderr
+    assert len(told.stderr.strip().splitlines()) == 1
+    assert json.loads(told.stdout)["observation"] == "specworth.observation/1"
+
+
+@pytest.mark.parametrize(
+    "words", [("observe", "http://127.0.0.1:9"), ("profile", "PROMPTS", "--speculative-url", "http://127.0.0.1:9")]
+)
+def test_a_place_that_cannot_be_written_to_is_told_before_the_measurement(in_process, prompts, words):
+    """Not after minutes of it: nobody can make files in /proc."""
+    words = [str(prompts) if word == "PROMPTS" else word for word in words]
+    told = in_process(*words, "--out", "/proc/seen.json")
+    assert told.returncode == 2
+    assert "--out: cannot write /proc/seen.json" in told.stderr

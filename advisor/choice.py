@@ -6,6 +6,7 @@ are told, and chosen only where there is no other.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -85,7 +86,7 @@ def decided(speedups: Speedups, objective: Objective) -> Estimate:
 
 def interval(estimate: Estimate, row: int) -> Interval:
     """One row's value and bounds."""
-    value, half = float(estimate.value[row]), float(np.exp(Z_LEVEL * estimate.log_sd[row]))
+    value, half = float(estimate.value[row]), math.exp(Z_LEVEL * estimate.log_sd[row])
     return Interval(value=value, low=value / half, high=value * half)
 
 

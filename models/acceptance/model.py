@@ -18,6 +18,8 @@ spread is for.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,7 +39,7 @@ def expit(odds: Floats) -> Floats:
 
 def logit(probability: Floats) -> Floats:
     """Log-odds from a probability, 0 and 1 held finite."""
-    held = np.clip(probability, 1e-9, 1.0 - 1e-9)
+    held = np.minimum(np.maximum(probability, 1e-9), 1.0 - 1e-9)
     odds: Floats = np.log(held / (1.0 - held))
     return odds
 
@@ -73,6 +75,16 @@ def conditionals(survival: Floats, k: NDArray[np.int64]) -> Floats:
     return np.where(beyond, np.nan, ratio)
 
 
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """What the log-odds of acceptance and of drafting are both made of, one of each row."""
+
+    method: NDArray[np.int64]  # row among the coefficients
+    size: Floats
+    lookup: Floats
+    copies: Floats
+
+
 class AcceptanceModel:
     """Logit-linear acceptance by method, structure, temperature, size and overlap; sklearn's fit/predict shape."""
 
@@ -94,14 +106,16 @@ class AcceptanceModel:
 
     def log_odds(self, inputs: AcceptanceInputs) -> Floats:
         """Log-odds of acceptance (n, C, K) for each structure class and draft position, K = max(8, largest k)."""
-        c = self.coefficients_
-        m = self._method_rows(inputs)
+        return self._log_odds(inputs, self._terms(inputs))
+
+    def _log_odds(self, inputs: AcceptanceInputs, terms: _Terms) -> Floats:
+        c, m = self.coefficients_, terms.method
         length = max(POSITIONS, int(inputs.num_speculative_tokens.max(initial=1)))
         heat = self._heat(inputs, c.temperature_power[m]) * np.where(
             inputs.probabilistic, c.probabilistic_relief[m], 1.0
         )
-        row = c.intercept[m] + c.size[m] * self._size(inputs) + c.lookup[m] * self._lookup(inputs)
-        row = row + c.copy[m] * self._copies_beside(inputs)
+        row = c.intercept[m] + c.size[m] * terms.size + c.lookup[m] * terms.lookup
+        row = row + c.copy[m] * terms.copies
         by_class = row[:, None] + c.class_effect[m] - heat[:, None] * c.temperature_slope[m]
         by_position = c.decay[m][:, None] * np.log(np.arange(1, length + 1))[None, :]
         odds: Floats = by_class[:, :, None] + by_position[:, None, :]
@@ -109,14 +123,12 @@ class AcceptanceModel:
 
     def predict(self, inputs: AcceptanceInputs) -> AcceptanceEstimate:
         """Acceptance of every row; one call for the whole table."""
-        c = self.coefficients_
-        m = self._method_rows(inputs)
-        odds = self.log_odds(inputs)
+        c, terms = self.coefficients_, self._terms(inputs)
+        m, odds = terms.method, self._log_odds(inputs, terms)
         k = inputs.num_speculative_tokens
         within = np.arange(1, odds.shape[2] + 1)[None, :] <= k[:, None]
         survival = np.cumprod(np.where(within[:, None, :], expit(odds), 0.0), axis=-1, dtype=np.float64)
-        drafting = c.share_intercept[m] + c.share_copy[m] * self._copies_beside(inputs)
-        drafting = drafting + c.share_lookup[m] * self._lookup(inputs)
+        drafting = c.share_intercept[m] + c.share_copy[m] * terms.copies + c.share_lookup[m] * terms.lookup
         heat = self._heat(inputs, c.share_power[m])
         share_odds = drafting[:, None] + c.share_class[m] - heat[:, None] * c.share_slope[m]
         share, mixed = mix_classes(shares=inputs.structure, draft_share=expit(share_odds), survival=survival)
@@ -124,14 +136,17 @@ class AcceptanceModel:
             per_position=conditionals(mixed, k),
             draft_share=share,
             acceptance_length=1.0 + mixed.sum(axis=-1),
-            length_log_sd=np.hypot(c.length_log_sd[m], c.size_log_sd[m] * self._size(inputs)),
+            length_log_sd=np.hypot(c.length_log_sd[m], c.size_log_sd[m] * terms.size),
             draft_share_log_sd=c.share_logit_sd[m] * (1.0 - share),  # a logit spread, seen on the log scale
             measured=np.zeros(len(inputs), dtype=np.bool_),
         )
 
+    def _terms(self, inputs: AcceptanceInputs) -> _Terms:
+        return _Terms(self._method_rows(inputs), self._size(inputs), self._lookup(inputs), self._copies_beside(inputs))
+
     def _heat(self, inputs: AcceptanceInputs, power: Floats) -> Floats:
         """T^p of each row: 0 where sampling is greedy, 1 at temperature 1."""
-        return np.power(np.clip(inputs.temperature, 0.0, None), power)
+        return np.power(np.maximum(inputs.temperature, 0.0), power)
 
     def _lookup(self, inputs: AcceptanceInputs) -> Floats:
         """Log of the shortest match that lookup drafts on, from vLLM's default; 0 where it is not said."""
@@ -147,20 +162,18 @@ class AcceptanceModel:
         """Log-odds of the overlap beside what the row's classes let expect; 0 where the overlap is unknown (nan)."""
         expected = logit(inputs.structure @ self.coefficients_.expected_overlap)
         # An overlap of 0 or 1 in a sample is no proof of never or always.
-        given = logit(np.clip(inputs.overlap, 0.02, 0.98))
+        given = logit(np.minimum(np.maximum(inputs.overlap, 0.02), 0.98))
         return np.where(np.isfinite(inputs.overlap), given - expected, 0.0)
 
     def _method_rows(self, inputs: AcceptanceInputs) -> NDArray[np.int64]:
         """Row of each input's method among the coefficients."""
         known = {name: row for row, name in enumerate(self.coefficients_.methods)}
-        names, inverse = np.unique(inputs.method, return_inverse=True)
-        for name in names:
-            if str(name) not in known:
-                raise UnknownNameError(
-                    "No acceptance is known for this method",
-                    expected="one of " + ", ".join(known),
-                    got=str(name),
-                    field="deployment.speculation.method",
-                )
-        rows: NDArray[np.int64] = np.array([known[str(name)] for name in names], dtype=np.int64)[inverse]
-        return rows
+        try:
+            return np.array([known[name] for name in inputs.method.tolist()], dtype=np.int64)
+        except KeyError as error:
+            raise UnknownNameError(
+                "No acceptance is known for this method",
+                expected="one of " + ", ".join(known),
+                got=str(error.args[0]),
+                field="deployment.speculation.method",
+            ) from None

@@ -93,8 +93,11 @@ def cuda_is_initialized() -> bool:
 class InProcessEngine:
     """A started engine that takes token ids and is stepped by its caller; see `closed_loop.LoadedEngine`."""
 
-    def __init__(self, arguments: Mapping[str, Any]) -> None:
-        """Start an engine from vLLM engine arguments; takes about a minute on a GPU."""
+    def __init__(self, arguments: Mapping[str, Any], *, natural_ends: bool = False) -> None:
+        """Start an engine from vLLM engine arguments; takes about a minute on a GPU.
+
+        With `natural_ends` a request ends where the model ends it, at the latest after its number of tokens.
+        """
         from vllm import SamplingParams
         from vllm.engine.arg_utils import EngineArgs
         from vllm.sampling_params import RequestOutputKind
@@ -103,7 +106,7 @@ class InProcessEngine:
         from vllm.v1.metrics.reader import get_metrics_snapshot
 
         self._sampling, self._final_only = SamplingParams, RequestOutputKind.FINAL_ONLY
-        self._delta = RequestOutputKind.DELTA
+        self._delta, self._natural_ends = RequestOutputKind.DELTA, natural_ends
         self._snapshot = get_metrics_snapshot
         try:
             self._engine = LLMEngine.from_engine_args(
@@ -113,11 +116,11 @@ class InProcessEngine:
             raise EngineError("the engine did not start", got=f"{type(error).__name__}: {error}") from error
 
     def submit(self, request_id: str, prompt: list[int], *, output_tokens: int, temperature: float) -> None:
-        """Queue one request that writes exactly `output_tokens`."""
+        """Queue one request that writes exactly `output_tokens`; at most so many with natural ends."""
         parameters = self._sampling(
             temperature=temperature,
             max_tokens=output_tokens,
-            ignore_eos=True,
+            ignore_eos=not self._natural_ends,
             detokenize=False,
             output_kind=self._final_only,
         )  # fmt: skip; no min_tokens: it would add a logits processor to every step
@@ -165,6 +168,7 @@ class InProcessEngine:
                 request_id=output.request_id, output_tokens=len(output.outputs[0].token_ids),
                 ttft_s=output.metrics.first_token_latency,
                 decode_s=output.metrics.last_token_ts - output.metrics.first_token_ts,
+                token_ids=output.outputs[0].token_ids,
             )
             for output in outputs if output.finished
         ]  # fmt: skip
@@ -192,6 +196,7 @@ class InProcessEngine:
             prompt_tokens=values.get("prompt_tokens", 0),
             first_tokens=values.get("time_to_first_token_seconds", 0),
             steps=values.get("iteration_tokens_total", 0),
+            decode_steps=values.get("inter_token_latency_seconds", 0),  # observed once a request and step
             drafts=values.get("spec_decode_num_drafts", 0),
             drafted_tokens=values.get("spec_decode_num_draft_tokens", 0),
             accepted_tokens=values.get("spec_decode_num_accepted_tokens", 0),

@@ -1,4 +1,4 @@
-"""What does one cell cost? Requests of one length at constant concurrency, measured while the loop is steady.
+"""What does one cell cost? Requests at constant concurrency, measured while the loop is steady.
 
 The loop keeps c requests in flight: whenever one ends, the next is submitted at once. A loop that starts with c fresh
 requests stays in step for good (all prefill together, all end together), which no real server does. So they start one
@@ -8,24 +8,24 @@ of an output): the loop is full after about one cycle, and requests then end one
 1. Fill. The c first requests are submitted one by one and prefilled; they warm the kernels of this shape.
 2. Settle. On until `settle_s` has passed since the last of them had its first token, and a request ends.
 3. Measure. In windows of whole cycles, a cycle being c requests ended: a part of a cycle holds too many or too few
-   prefills for its tokens. A window lasts at least `window_s`. Enough are `least_windows`, `least_s` and
-   `least_cycles` together. A cell that takes longer than its time limit ends with what it has: `most_s`, or
-   `limit_cycles` cycles where those take longer, but never above `longest_s`.
+   prefills for its tokens. A window lasts at least `window_s` and ends as a cycle ends. Enough are `least_windows`,
+   `least_s` and `least_cycles` together. A cell that takes longer than its time limit ends with what it has: `most_s`,
+   or `limit_cycles` cycles where those take longer, but never above `longest_s`.
 
 Every window is a repeat, and their spread is kept. Per-request latencies are those of requests submitted after step 3
 began. Counters are differences over step 3. Step times are the intervals between the engine's outputs as the caller
 sees them: their median is a decode step undisturbed by prefill wherever fewer than half of the steps carry one.
 
-Prompts are uniformly random tokens, so that the prefix cache never helps. `ended_by` says why a cell ended: "enough",
-its own "limit", or the sweep's "deadline". When not one whole cycle was through by then, the part is returned as the
-only window; None when no request ended at all. Nothing is refused.
+What a slot asks next is the traffic's (traffic.py): random tokens of one length, or real prompts. `ended_by` says why a
+cell ended: "enough", its own "limit", or the sweep's "deadline". When not one whole cycle was through by then, the part
+is returned as the only window; None when no request ended at all. Nothing is refused.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal, Protocol
@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiler.sweep.grid import Point
+from profiler.sweep.traffic import RandomPrompts, Request, Traffic
 
 PROTOCOL_VERSION = 2
 
@@ -46,6 +47,7 @@ class Finished:
     output_tokens: int
     ttft_s: float
     decode_s: float
+    token_ids: Sequence[int] = ()  # the answer, where the engine keeps it
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class Counters:
     prompt_tokens: int = 0
     first_tokens: int = 0
     steps: int = 0  # engine steps that put out a token
+    decode_steps: int = 0  # steps of each request after its first token, over all requests; 0 where not counted
     drafts: int = 0
     drafted_tokens: int = 0
     accepted_tokens: int = 0
@@ -71,6 +74,7 @@ class Counters:
             prompt_tokens=self.prompt_tokens - before.prompt_tokens,
             first_tokens=self.first_tokens - before.first_tokens,
             steps=self.steps - before.steps,
+            decode_steps=self.decode_steps - before.decode_steps,
             drafts=self.drafts - before.drafts,
             drafted_tokens=self.drafted_tokens - before.drafted_tokens,
             accepted_tokens=self.accepted_tokens - before.accepted_tokens,
@@ -84,7 +88,7 @@ class LoadedEngine(Protocol):
     """What the loop needs of an engine."""
 
     def submit(self, request_id: str, prompt: list[int], *, output_tokens: int, temperature: float) -> None:
-        """Queue one request that writes exactly `output_tokens`."""
+        """Queue one request that writes `output_tokens`; at most, where the engine lets the model end an answer."""
 
     def step(self) -> list[Finished]:
         """Wait for the engine's next output; the requests that it ended."""
@@ -126,6 +130,7 @@ class CellMeasurement:
     measured_s: float
     completions: int
     counters: Counters
+    answer_tokens: int = 0  # written by the requests that ended, from their beginning
     windows: list[tuple[float, int]] = field(default_factory=list)  # seconds, generated tokens
     ttft_s: list[float] = field(default_factory=list)
     timed: list[Finished] = field(default_factory=list)
@@ -137,8 +142,17 @@ def measure_cell(
     engine: LoadedEngine, point: Point, *, vocab_size: int, rng: np.random.Generator, limits: Limits,
     deadline: float = math.inf, clock: Callable[[], float] = time.monotonic, on_step: Callable[[], None] = lambda: None,
 ) -> CellMeasurement | None:  # fmt: skip
+    """Measure random prompts; see `measure_traffic`."""
+    traffic = RandomPrompts(point, vocab_size=vocab_size, rng=rng)
+    return measure_traffic(engine, traffic, limits=limits, deadline=deadline, clock=clock, on_step=on_step)
+
+
+def measure_traffic(
+    engine: LoadedEngine, traffic: Traffic, *, limits: Limits, deadline: float = math.inf,
+    clock: Callable[[], float] = time.monotonic, on_step: Callable[[], None] = lambda: None,
+) -> CellMeasurement | None:  # fmt: skip
     """Run one cell on an idle engine and leave it idle; `deadline` is a reading of `clock`."""
-    loop = _Loop(engine, point, vocab_size, rng, clock, on_step)
+    loop = _Loop(engine, traffic, clock, on_step)
     try:
         fill_s = loop.fill(deadline)
         if not loop.settle(limits.settle_s, deadline):
@@ -149,34 +163,32 @@ def measure_cell(
 
 
 class _Loop:
-    """The slots of one cell; which slot a request sits in decides its temperature, so that shares stay constant."""
+    """The slots of one cell."""
 
     def __init__(
-        self, engine: LoadedEngine, point: Point, vocab_size: int, rng: np.random.Generator,
-        clock: Callable[[], float], on_step: Callable[[], None],
-    ) -> None:  # fmt: skip
-        self.engine, self.point, self.vocab_size, self.rng = engine, point, vocab_size, rng
-        self.clock, self.on_step = clock, on_step
-        self.submitted: dict[str, tuple[int, float]] = {}  # request: slot, time
+        self, engine: LoadedEngine, traffic: Traffic, clock: Callable[[], float], on_step: Callable[[], None]
+    ) -> None:
+        self.engine, self.traffic, self.clock, self.on_step = engine, traffic, clock, on_step
+        self.submitted: dict[str, tuple[int, float, Request]] = {}  # slot and time of each in flight
         self.ids = count()
 
     def submit(self, slot: int) -> None:
         request_id = f"s{slot}-{next(self.ids)}"
-        share = self.point.unmatched_share
-        unmatched = math.floor((slot + 1) * share) > math.floor(slot * share)
-        prompt = self.rng.integers(0, self.vocab_size, size=self.point.input_tokens).tolist()
-        self.submitted[request_id] = (slot, self.clock())
-        temperature = 1.0 if unmatched else self.point.temperature
-        self.engine.submit(request_id, prompt, output_tokens=self.point.output_tokens, temperature=temperature)
+        request = self.traffic.next_request(slot)
+        self.submitted[request_id] = (slot, self.clock(), request)
+        self.engine.submit(
+            request_id, request.prompt, output_tokens=request.output_tokens, temperature=request.temperature
+        )
 
     def step(self) -> list[tuple[Finished, float]]:
         """One engine output; ended requests are replaced at once. Gives each with its submission time."""
         ended = []
         for finished in self.engine.step():
-            slot, since = self.submitted.pop(finished.request_id, (-1, 0.0))
-            if slot < 0:
+            if finished.request_id not in self.submitted:
                 continue  # left over from the cell before
+            slot, since, request = self.submitted.pop(finished.request_id)
             ended.append((finished, since))
+            self.traffic.ended(request, finished.token_ids, finished.output_tokens)
             self.submit(slot)
         self.on_step()
         return ended
@@ -184,9 +196,9 @@ class _Loop:
     def fill(self, deadline: float) -> float:
         began = self.clock()
         before = self.engine.counters().generation_tokens
-        for slot in range(self.point.concurrency):
+        for slot in range(self.traffic.concurrency):
             # At ages apart by n/c the slots so far have written n/c · (1 + 2 + ... + slot) tokens.
-            due = self.point.output_tokens / self.point.concurrency * slot * (slot + 1) / 2
+            due = self.traffic.output_tokens / self.traffic.concurrency * slot * (slot + 1) / 2
             while self.engine.counters().generation_tokens - before < due and self.clock() < deadline:
                 self.step()
             self.submit(slot)
@@ -203,30 +215,36 @@ class _Loop:
         return False
 
     def measure(self, fill_s: float, limits: Limits, deadline: float) -> CellMeasurement | None:
-        c = self.point.concurrency
+        c, window = self.traffic.concurrency, self.traffic.window_requests
         start = opened = last = self.clock()
         before = window_before = self.engine.counters()
         cell = CellMeasurement(ended_by="deadline", fill_s=fill_s, measured_s=0.0, completions=0, counters=before)
         intervals: list[float] = []
-        completions = opened_at = 0
+        completions = answer_tokens = 0
+        due = window  # the window that is open may close when so many requests have ended
         while True:
             ended = self.step()
             now = self.clock()
             intervals.append(now - last)
             last = now
             completions += len(ended)
+            answer_tokens += sum(finished.output_tokens for finished, _ in ended)
             for finished, since in ended:
                 if since >= start:
                     cell.timed.append(finished)
                     cell.e2e_s.append(now - since)
             cycle_s = (now - start) * c / completions if completions >= c else None
             over = now - start >= limits.limit_s(cycle_s) or now >= deadline
-            whole = completions // c > opened_at // c and now - opened >= limits.window_s
+            whole = False
+            if completions >= due:
+                whole = now - opened >= limits.window_s
+                due = (completions // window + 1) * window
             if ended and (whole or (over and not cell.windows)):
                 seen = self.engine.counters()
                 cell.windows.append((now - opened, seen.generation_tokens - window_before.generation_tokens))
                 cell.measured_s, cell.completions, cell.counters = now - start, completions, seen.minus(before)
-                opened, opened_at, window_before = now, completions, seen
+                cell.answer_tokens = answer_tokens
+                opened, window_before = now, seen
                 last = self.clock()  # reading the counters is not the engine's time
                 if (
                     len(cell.windows) >= limits.least_windows and now - start >= limits.least_s
@@ -241,7 +259,9 @@ class _Loop:
             return None
         running = self.engine.running_ttft_s()
         cell.ttft_s = [f.ttft_s for f in cell.timed] + [
-            running[request] for request, (_, since) in self.submitted.items() if since >= start and request in running
+            running[request]
+            for request, (_, since, _) in self.submitted.items()
+            if since >= start and request in running
         ]
         cell.step_s = np.asarray(intervals)
         return cell

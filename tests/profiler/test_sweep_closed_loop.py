@@ -106,6 +106,16 @@ def test_windows_are_whole_cycles_and_agree_from_the_first_on(concurrency):
     assert cell.ended_by == "enough"
 
 
+def test_a_window_ends_with_a_cycle_where_cycles_are_short():
+    """Cycles of 0.27 s are measured two at a time: 0.5 s and the next request's end would be no whole number of them."""
+    engine = SimulatedEngine(prefill_s_per_token=1e-4, step_s=0.002)
+    cell = measure(engine, Point(concurrency=8, input_tokens=20, output_tokens=128))
+    cycle_s = 8 * 20 * 1e-4 + 128 * 0.002
+    assert [seconds / cycle_s for seconds, _ in cell.windows] == pytest.approx([2.0] * len(cell.windows), rel=0.02)
+    assert cell.completions % 8 == 0
+    assert cell.answer_tokens == 128 * cell.completions
+
+
 def test_three_cycles_are_measured_however_long_they_are():
     """A cycle of 9 s is measured for 27 s where a fixed limit would have cut it within the first."""
     engine = SimulatedEngine(prefill_s_per_token=1.25e-4)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from statistics import median
 
@@ -45,7 +46,7 @@ class Quantity:
         return float(np.percentile(self.per_prompt, 95))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Workload:
     """The sample described; arrays have one row per prompt (for a trace of lengths, one per length)."""
 
@@ -54,10 +55,19 @@ class Workload:
     input_tokens: Quantity
     output_tokens: Quantity
     overlap: Quantity  # 0..1, models.overlap
-    repetition: Quantity  # 0..1: how much smaller deflate makes the prompt; a repeated paragraph, a template
     languages: Mapping[str, float]
     temperature: float | None  # median of those that prompts state; None where none does
-    estimated: tuple[str, ...] = field(default_factory=tuple)
+    estimated: tuple[str, ...] = ()
+    prompts: Sequence[Prompt] = ()
+
+    @cached_property
+    def repetition(self) -> Quantity:
+        """0..1: how much smaller deflate makes each prompt (a repeated paragraph, a template); measured when asked for,
+        since no prediction rests on it.
+        """
+        if not self.prompts:
+            return Quantity(np.array([0.0]), "unknown without text")
+        return Quantity(np.array([repetition(p.text) for p in self.prompts]), "deflate")
 
     @property
     def structure_shares(self) -> dict[str, float]:
@@ -104,10 +114,10 @@ def describe_workload(sample: PromptSample, *, tokenizer: Path | None = None) ->
         input_tokens=counted,
         output_tokens=outputs,
         overlap=overlap,
-        repetition=Quantity(np.array([repetition(p.text) for p in prompts]), "deflate"),
         languages=language_shares(p.instruction if p.messages else "" for p in prompts),
         temperature=median(temperatures) if temperatures else None,
         estimated=("structure: predicted from the prompts' texts", *estimated),
+        prompts=prompts,
     )
 
 
@@ -216,7 +226,6 @@ def _described_lengths(sample: PromptSample) -> Workload:
         input_tokens=Quantity(inputs, "as the records state"),
         output_tokens=output,
         overlap=overlap,
-        repetition=Quantity(np.array([0.0]), "unknown without text"),
         languages={},
         temperature=None,
         estimated=(

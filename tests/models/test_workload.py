@@ -128,3 +128,5 @@ def test_repetition_tells_repeated_lines_from_prose() -> None:
     assert repetition("GET /items 200\n" * 200) > 0.9
     assert repetition("Why is the sky blue?") < 0.3
     assert repetition("") == 0
+    described = describe_workload(sample(Prompt((Message("user", "GET /items 200\n" * 200),))))
+    assert described.repetition.mean > 0.9

@@ -15,11 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from models.artefact import write_numbers
+from models.acceptance import AcceptanceModel
+from models.acceptance.coefficients import ARTEFACT as ACCEPTANCE
+from models.acceptance.coefficients import coefficients_of
+from models.artefact import FOLDER, MANIFEST, read_manifest, read_numbers, write_numbers
 from models.benefit.classifier import ARTEFACT, FEATURES
 from models.benefit.classifier import COMPOSITION as COMPOSITION_KIND
 from models.benefit.classifier import SLOPE as SLOPE_KIND
 from models.estimate import Floats
+from models.structure import STRUCTURES
 from models.training.benefit_folds import (
     ALL_THRESHOLDS,
     BENEFIT_FAMILIES,
@@ -72,13 +76,16 @@ class Ablation:
 def train_benefit(cells: Cells, out: Path, *, data_sha256: str, processes: int | None = None) -> None:
     """Choose between the composition alone and its calibrated slope with each target out, fit, and write to `out`.
 
-    The composition alone ships where cells of one target are all there is.
+    Acceptance is predicted by the artefact in `out`, or by the shipped one where there is none. The composition alone
+    ships where cells of one target are all there is.
     """
-    spare = np.ones(len(cells))
-    scores = held_out_scores(cells, TARGET_OUT, (COMPOSITION, SLOPE), spare=spare, processes=_workers(processes))
+    spare, acceptance = np.ones(len(cells)), acceptance_of(out)
+    scores = held_out_scores(
+        cells, TARGET_OUT, (COMPOSITION, SLOPE), spare=spare, acceptance=acceptance, processes=_workers(processes)
+    )
     held_out = {} if scores is None else {name: decisive_log_loss(scores, name) for name in (COMPOSITION, SLOPE)}
     better = bool(held_out) and held_out[SLOPE] < held_out[COMPOSITION] - EQUAL_LOG_LOSS
-    slope = slope_of(training_questions(Nested(cells), np.ones(len(cells), dtype=np.bool_), spare=spare))
+    slope = slope_of(training_questions(Nested(cells, acceptance), np.ones(len(cells), dtype=np.bool_), spare=spare))
     numbers = {
         "kind": SLOPE_KIND if better else COMPOSITION_KIND,
         "slope": round(slope, 4),
@@ -90,19 +97,22 @@ def train_benefit(cells: Cells, out: Path, *, data_sha256: str, processes: int |
 
 
 def evaluate_benefit(
-    cells: Cells, *, folders: Sequence[Path], families: Sequence[str] = BENEFIT_FAMILIES, processes: int | None = None
-) -> Ablation:
+    cells: Cells, *, folders: Sequence[Path], artefacts: Path = FOLDER,
+    families: Sequence[str] = BENEFIT_FAMILIES, processes: int | None = None,
+) -> Ablation:  # fmt: skip
     """The held-out table of all competitors.
 
-    folders: those that the cells were read from, for the engines' memory. Raises MeasurementsError.
+    folders: those that the cells were read from, for the engines' memory. artefacts: the folder whose acceptance model
+    predicts. Raises MeasurementsError.
     """
     spare, names = spare_memory(cells, folders), [learner.name for learner in LEARNERS]
+    acceptance = acceptance_of(artefacts)
     scores = {}
     for family in families:
-        found = held_out_scores(cells, family, names, spare=spare, processes=_workers(processes))
+        found = held_out_scores(cells, family, names, spare=spare, acceptance=acceptance, processes=_workers(processes))
         if found is not None:
             scores[family] = found
-    everything = training_questions(Nested(cells), np.ones(len(cells), dtype=np.bool_), spare=spare)
+    everything = training_questions(Nested(cells, acceptance), np.ones(len(cells), dtype=np.bool_), spare=spare)
     pays = {
         "each question alike": float(everything.pays.mean()),
         "each target, method, k and band alike": float((balanced(cells, everything) * everything.pays).sum()),
@@ -125,6 +135,13 @@ def spare_memory(cells: Cells, folders: Sequence[Path]) -> Floats:
     known = np.array([found.get(str(cell), np.nan) for cell in cells.cell_id], dtype=np.float64)
     spare = known / (cells.concurrency * (cells.input_tokens + cells.output_tokens))
     return np.where(np.isfinite(spare), spare, np.nanmedian(spare) if np.isfinite(spare).any() else 1.0)
+
+
+def acceptance_of(folder: Path) -> AcceptanceModel:
+    """The acceptance model of a folder of artefacts, read anew; the shipped one where the folder has none."""
+    has_one = (folder / MANIFEST).exists() and ACCEPTANCE in read_manifest(folder)
+    numbers = read_numbers(ACCEPTANCE, features=STRUCTURES, folder=folder if has_one else None)
+    return AcceptanceModel.of(coefficients_of(numbers))
 
 
 def _workers(processes: int | None) -> int:

@@ -14,6 +14,7 @@ from multiprocessing import get_context
 
 import numpy as np
 
+from models.acceptance import AcceptanceModel
 from models.estimate import Floats
 from models.training.benefit_learners import LEARNERS
 from models.training.benefit_rows import GIVEN, PREDICTED, THRESHOLDS, Nested, Questions, questions
@@ -60,10 +61,11 @@ class _Task:
     part: Fold
     names: tuple[str, ...]
     spare: Floats
+    acceptance: AcceptanceModel
 
 
 def held_out_scores(
-    cells: Cells, family: str, names: Sequence[str], *, spare: Floats, processes: int = 1
+    cells: Cells, family: str, names: Sequence[str], *, spare: Floats, acceptance: AcceptanceModel, processes: int = 1
 ) -> Scores | None:
     """Scores over all folds of a family, each with the same weight; None where nothing would be left to learn from.
 
@@ -76,7 +78,7 @@ def held_out_scores(
     ]
     if not parts:
         return None
-    tasks = [_Task(cells, part, tuple(names), spare) for part in parts]
+    tasks = [_Task(cells, part, tuple(names), spare, acceptance) for part in parts]
     if min(processes, len(tasks)) > 1:
         with ProcessPoolExecutor(min(processes, len(tasks)), mp_context=get_context("spawn")) as pool:
             told = list(pool.map(_without, tasks))
@@ -96,7 +98,7 @@ def training_questions(nested: Nested, seen: Mask, *, spare: Floats) -> Question
 
 def _without(task: _Task) -> dict[str, dict[str, _Told]]:
     """mode -> thresholds -> what competitors that never saw a fold say of it."""
-    cells, nested = task.cells, Nested(task.cells)
+    cells, nested = task.cells, Nested(task.cells, task.acceptance)
     learners = [learner for learner in LEARNERS if learner.name in task.names]
     training = training_questions(nested, ~task.part.hidden, spare=task.spare)
     fitted = {learner.name: learner.fit(cells, training) for learner in learners}

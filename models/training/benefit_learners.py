@@ -19,9 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from models.acceptance import AcceptanceInputs, AcceptanceModel
 from models.estimate import Floats
-from models.structure import STRUCTURES
 from models.training.benefit_rows import FEATURES, RISING, Questions
 from models.training.cells import Cells
 
@@ -100,8 +98,8 @@ def _boosting(cells: Cells, asked: Questions) -> Probability:
     )  # fmt: skip
     target = cells.target[asked.cell]
     splits = [(np.flatnonzero(target != t), np.flatnonzero(target == t)) for t in np.unique(target)]
-    usable = [(seen, left) for seen, left in splits if len(set(asked.pays[seen])) == len(set(asked.pays[left])) == 2]
-    model = CalibratedClassifierCV(trees, method="sigmoid", cv=usable, ensemble=False) if len(usable) > 1 else trees
+    usable = len(splits) > 1 and all(len(set(asked.pays[seen])) == 2 for seen, _ in splits)
+    model = CalibratedClassifierCV(trees, method="sigmoid", cv=splits, ensemble=False) if usable else trees
     model.fit(asked.features, asked.pays, sample_weight=_scaled(asked))
     return lambda q: model.predict_proba(q.features)[:, 1]
 
@@ -132,15 +130,7 @@ def _always(cells: Cells, q: Questions) -> Floats:
 
 def _as_code(cells: Cells, q: Questions) -> Floats:
     """Text is what these cells lack: what is accepted as well as code is (greedy, at temperature 0) stands for it."""
-    one_hot = (np.array(STRUCTURES) == "code").astype(np.float64)
-    inputs = AcceptanceInputs.of(
-        method=np.where(cells.speculative, cells.method, "ngram"),
-        num_speculative_tokens=np.maximum(cells.num_speculative_tokens, 1.0), temperature=0.0,
-        size_ratio=np.where(cells.method == "draft_model", cells.size_ratio, np.nan), structure=one_hot,
-    )  # fmt: skip
-    code = AcceptanceModel.from_priors().predict(inputs).tokens_per_step
-    told = 1.0 + np.exp(q.features[:, FEATURES.index("log_gain")])
-    return (told >= code[q.cell]).astype(np.float64)
+    return q.as_code.astype(np.float64)
 
 
 def _literature(cells: Cells, q: Questions) -> Floats:

@@ -23,13 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.acceptance import AcceptanceInputs, AcceptanceModel
-from models.estimate import Floats
+from models.estimate import Estimate, Floats
 from models.step_cost.closed_loop import closed_loop
 from models.structure import STRUCTURES
 from models.training.cells import Cells, Mask
 from models.training.held_out import widened
 from models.training.intervals import band_of, calibrate
-from models.training.step_cost import fit, latencies
+from models.training.step_cost import StepCostFit, fit, latencies
 
 # Eight quantiles of a threshold drawn from 1.0 to 1.5, uniform in its logarithm.
 THRESHOLDS = tuple(float(1.5 ** ((i + 0.5) / 8)) for i in range(8))
@@ -41,6 +41,7 @@ FEATURES = (
 )  # fmt: skip
 RISING = ("log_margin", "z")  # P rises with them
 _NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(5)
+_LEAST_GAIN = 0.01  # of τ - 1, below which its logarithm says nothing
 _MARGIN_EDGES = np.log(np.array([0.6, 0.75, 0.87, 0.95, 1.05, 1.15, 1.33, 1.67]))
 _MOST_WEIGHT = 4.0  # of one margin against another, either way: beyond it a few rows would decide
 _HOST = (
@@ -58,6 +59,7 @@ class Questions:
     prediction: Floats  # composed, out of fold
     log_sd: Floats
     features: Floats  # (n, FEATURES)
+    as_code: Mask  # is acceptance at least what the acceptance model expects of code
     pays: Mask  # measured speedup >= threshold
     weight: Floats
 
@@ -82,6 +84,31 @@ class Questions:
 
 
 @dataclass(frozen=True, slots=True)
+class Expected:
+    """What the acceptance model says of each cell's drafter, whatever was imposed on it; logarithms of τ - 1."""
+
+    workload: Floats  # (n, structures x temperatures): one structure at one temperature each
+    code: Floats  # code at temperature 0
+    log_sd: Floats  # spread that prompts of all structures at temperature 0.7 leave open
+
+    @classmethod
+    def by(cls, model: AcceptanceModel, cells: Cells) -> Expected:
+        """Expectations of one acceptance model."""
+
+        def gain(shares: Floats, temperature: float) -> Estimate:
+            found: Estimate = model.predict(_acceptance(cells, shares, temperature)).gain
+            return found
+
+        one_hot = np.eye(len(STRUCTURES))
+        each = [gain(shares, temperature).value for temperature in TEMPERATURES for shares in one_hot]
+        code = gain(one_hot[STRUCTURES.index("code")], 0.0).value
+        return cls(
+            np.log(np.maximum(np.stack(each, axis=1), _LEAST_GAIN)), np.log(np.maximum(code, _LEAST_GAIN)),
+            gain(np.full(len(STRUCTURES), 1.0 / len(STRUCTURES)), 0.7).log_sd,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
 class Composition:
     """Predicted log speedups of cells at any acceptance, from one or several fits; nan where none speaks of a row."""
 
@@ -90,6 +117,7 @@ class Composition:
     log_speedup: Floats  # (n, g) at each shift
     host_share: Floats
     log_sd: Floats  # of the costs
+    expected: Expected
 
     def at(self, shift: Floats) -> tuple[Floats, Floats]:
         """Log speedup of each row with its log gain shifted, and its slope."""
@@ -101,25 +129,36 @@ class Composition:
         return low + (place - left) * (high - low), np.abs(high - low) / width
 
 
+@dataclass(frozen=True, slots=True)
+class _Priced:
+    """What one fit says of every row."""
+
+    log_speedup: Floats  # (n, g) at each shift of the log gain
+    host_share: Floats  # of a request's time
+    fitted: StepCostFit
+
+
 class Nested:
     """Compositions by fits that did not see what they predict; every fit is made once."""
 
     _GRID = np.linspace(-2.5, 2.5, 51)
 
-    def __init__(self, cells: Cells) -> None:
-        """Of these cells; nothing is fitted yet."""
+    def __init__(self, cells: Cells, acceptance: AcceptanceModel | None = None) -> None:
+        """Of these cells; no cost is fitted yet. acceptance: the model that ships where left out."""
         self.cells = cells
-        self.log_gain = np.log(np.maximum(cells.tokens_per_step - 1.0, 0.01))
-        self._made: dict[bytes, tuple[Floats, Floats]] = {}
+        self.log_gain = np.log(np.maximum(cells.tokens_per_step - 1.0, _LEAST_GAIN))
+        self.expected = Expected.by(AcceptanceModel.from_artefact() if acceptance is None else acceptance, cells)
+        self._made: dict[bytes, _Priced] = {}
 
     def compose(self, seen: Mask) -> Composition:
         """Rows of `seen` by fits without their target; other rows by the fit to all of `seen`."""
         cells = self.cells
         parts = _parts(cells, seen)
-        log_speedup, host = (array.copy() for array in self._priced(seen))
+        whole = self._priced(seen)
+        log_speedup, host = whole.log_speedup.copy(), whole.host_share.copy()
         for part in parts:
-            without = self._priced(seen & ~part)
-            log_speedup[part], host[part] = without[0][part], without[1][part]
+            without = self._priced(seen & ~part, start=whole.fitted)
+            log_speedup[part], host[part] = without.log_speedup[part], without.host_share[part]
         middle = log_speedup[:, self._GRID.size // 2]
         residual = np.log(np.where(cells.judged, cells.speedup, 1.0)) - middle
         log_sd = self._spread(residual, seen & cells.judged)
@@ -127,19 +166,18 @@ class Nested:
             others = seen & ~part & cells.judged
             if others.any():
                 log_sd[part] = self._spread(residual, others)[part]
-        return Composition(self.log_gain, self._GRID, log_speedup, host, log_sd)
+        return Composition(self.log_gain, self._GRID, log_speedup, host, log_sd, self.expected)
 
     def _spread(self, residual: Floats, rows: Mask) -> Floats:
         """Log sd of every row as the shipped intervals have it, calibrated on the residuals of `rows`."""
         return widened(self.cells, calibrate(self.cells, residual, rows), rows)
 
-    def _priced(self, seen: Mask) -> tuple[Floats, Floats]:
-        """Log speedups (n, g) and the host's share of a request's time by the fit to `seen`."""
+    def _priced(self, seen: Mask, *, start: StepCostFit | None = None) -> _Priced:
+        """By the fit to `seen`, which begins at `start`; that must not have seen what is judged."""
         key = seen.tobytes()
         if key not in self._made:
-            constants = fit(
-                self.cells, seen
-            ).constants  # from the priors: a start from another fit would have seen more
+            fitted = fit(self.cells, seen, start=start)
+            constants = fitted.constants
             costs, found = latencies(self.cells, constants)
             _, free = latencies(self.cells, constants | {name: constants[name] * 1e-6 for name in _HOST})
             base = np.log(found.end_to_end_ms)[self.cells.baseline]
@@ -149,7 +187,8 @@ class Nested:
                 ).end_to_end_ms)
                 for shift in self._GRID
             ]  # fmt: skip
-            self._made[key] = np.stack(curves, axis=1), 1.0 - free.end_to_end_ms / found.end_to_end_ms
+            host_share = 1.0 - free.end_to_end_ms / found.end_to_end_ms
+            self._made[key] = _Priced(np.stack(curves, axis=1), host_share, fitted)
         return self._made[key]
 
 
@@ -169,19 +208,20 @@ def questions(
     spare: for each cell the KV tokens of its engine over those that its requests hold.
     """
     chosen = np.flatnonzero(rows & cells.judged)
-    acceptance_sd = _gain_log_sd(cells) if mode == PREDICTED else np.zeros(len(cells))
+    acceptance_sd = found.expected.log_sd if mode == PREDICTED else np.zeros(len(cells))
     nodes = zip(_NODES, _NODE_WEIGHTS / _NODE_WEIGHTS.sum(), strict=True) if mode == PREDICTED else [(0.0, 1.0)]
     tables = []
     for node, share in nodes:
         log_speedup, slope = found.at(node * acceptance_sd)
         log_sd = np.hypot(found.log_sd, slope * acceptance_sd)
+        as_code = found.log_gain + node * acceptance_sd >= found.expected.code
         for threshold in thresholds:
             margin = log_speedup - np.log(threshold)
             table = _features(cells, found, margin=margin, log_sd=log_sd, shift=node * acceptance_sd, spare=spare)
             tables.append(Questions(
                 cell=chosen, threshold=np.full(chosen.size, threshold), prediction=np.exp(log_speedup[chosen]),
-                log_sd=log_sd[chosen], features=table[chosen], pays=cells.speedup[chosen] >= threshold,
-                weight=np.full(chosen.size, share),
+                log_sd=log_sd[chosen], features=table[chosen], as_code=as_code[chosen],
+                pays=cells.speedup[chosen] >= threshold, weight=np.full(chosen.size, share),
             ))  # fmt: skip
     whole = Questions.joined(tables)
     return replace(whole, weight=_workload_weight(cells, found, whole, thresholds=thresholds))
@@ -217,14 +257,13 @@ def _workload_weight(cells: Cells, found: Composition, asked: Questions, *, thre
     """Balanced weights times how much more often a margin occurs in the workload than in the grid, by method."""
     weight = balanced(cells, asked)
     place = np.searchsorted(_MARGIN_EDGES, asked.margin)
-    gains = _workload_gains(cells)
     rows = np.unique(asked.cell)
     per_cell = np.bincount(asked.cell, weights=weight, minlength=len(cells))
     for method in np.unique(cells.method[rows]):
         own = cells.method[asked.cell] == method
         grid = np.bincount(place[own], weights=weight[own], minlength=_MARGIN_EDGES.size + 1)
         workload = np.zeros_like(grid)
-        for gain in gains:
+        for gain in found.expected.workload.T:
             log_speedup, _ = found.at(gain - found.log_gain)
             its = rows[cells.method[rows] == method]
             for threshold in thresholds:
@@ -234,24 +273,6 @@ def _workload_weight(cells: Cells, found: Composition, asked: Questions, *, thre
         weight[own] *= np.clip(ratio, 1.0 / _MOST_WEIGHT, _MOST_WEIGHT)[place[own]]
     weight /= weight.sum()
     return weight
-
-
-def _workload_gains(cells: Cells) -> list[Floats]:
-    """Log of τ - 1 of each cell's drafter for each structure at each temperature."""
-    one_hot = np.eye(len(STRUCTURES))
-    found = []
-    for temperature in TEMPERATURES:
-        for shares in one_hot:
-            gain = AcceptanceModel.from_priors().predict(_acceptance(cells, shares, temperature)).gain
-            found.append(np.where(cells.judged, np.log(np.maximum(gain.value, 0.01)), 0.0))
-    return found
-
-
-def _gain_log_sd(cells: Cells) -> Floats:
-    """Spread of τ - 1 that the acceptance model leaves open for prompts of all structures at temperature 0.7."""
-    shares = np.full(len(STRUCTURES), 1.0 / len(STRUCTURES))
-    log_sd: Floats = AcceptanceModel.from_priors().predict(_acceptance(cells, shares, 0.7)).gain.log_sd
-    return log_sd
 
 
 def _acceptance(cells: Cells, shares: Floats, temperature: float) -> AcceptanceInputs:

@@ -39,7 +39,7 @@ def test_a_correction_fades_with_distance() -> None:
     assert (np.diff(fused.estimate.log_sd) > 0).all()
     assert (fused.estimate.value > 1.0).all()
     assert fused.measured.tolist() == [True, True, False, False]
-    expected = np.log(1.1) * np.exp(-np.log(4) / REACH)
+    expected = np.log(1.1) * np.exp(-np.log(4) / REACH[0])
     assert np.log(fused.estimate.value[2]) == pytest.approx(expected, rel=0.02)
 
 
@@ -63,6 +63,13 @@ def test_acceptance_does_not_carry_over_to_another_temperature() -> None:
     assert acceptances.log_sd[0] == pytest.approx(0.1)
 
 
+def test_acceptance_s_error_is_the_same_at_every_load() -> None:
+    """What is accepted does not depend on how many ask: that part of a gap is carried over undiminished."""
+    fused = fuse(estimates([1.0] * 2, 0.1), rows([8.0, 512.0], acceptance=0.1), predicted=estimates([1.0], 0.1),
+                 points=rows([8], acceptance=0.1), measured=estimates([1.1], 0.001)).estimate  # fmt: skip
+    assert fused.value == pytest.approx([1.1, 1.1], rel=0.01)
+
+
 def test_many_probes_do_not_add_up_to_certainty() -> None:
     """However often one load is measured, the least doubt of a probe remains."""
     fused = fuse(estimates([1.0], 0.1), rows([8]), predicted=estimates([1.0] * 50, 0.1), points=rows([8.0] * 50),
@@ -75,7 +82,7 @@ def test_a_truth_that_the_model_may_have_is_found_as_often_as_the_interval_says(
     """Errors drawn from the model's own covariance: 90 % intervals of an unmeasured row hold 90 % of them."""
     rng = np.random.default_rng(7)
     loads = np.array([4.0, 16.0, 40.0])
-    apart = np.abs(np.log(loads[:, None] / loads[None, :])) / REACH
+    apart = np.abs(np.log(loads[:, None] / loads[None, :])) / REACH[0]
     covariance = 0.15**2 * np.exp(-apart)
     held = 0
     for _ in range(600):

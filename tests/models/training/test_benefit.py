@@ -38,12 +38,12 @@ def ask(cells, found, rows=None, mode=GIVEN):
     return questions(cells, found, every, thresholds=THRESHOLDS, mode=mode, spare=np.ones(len(cells)))
 
 
-def test_a_held_out_target_s_measurements_change_nothing_of_what_is_said_about_it(cells, nested):
+def test_a_held_out_target_s_measurements_change_nothing_of_what_is_said_about_it(cells):
     """Doubling its throughputs moves neither its predictions and spreads nor what the others are trained on."""
     out = cells.target == "Qwen3-32B"
     faster = np.where(out & cells.speculative, 2.0 * cells.output_tokens_per_s, cells.output_tokens_per_s)
     other = Nested(replace(cells, output_tokens_per_s=faster))
-    before, after = nested.compose(~out), other.compose(~out)
+    before, after = Nested(cells).compose(~out), other.compose(~out)
     judged = cells.judged
     assert np.array_equal(before.log_speedup[judged], after.log_speedup[judged])
     assert np.array_equal(before.log_sd[judged], after.log_sd[judged])

@@ -5,6 +5,7 @@
     metrics.py    errors, decisions, regret
     step_cost.py  the fit of the step cost's constants, and its held-out predictions
     rivals.py     the rules and formulas that a fitted model must beat
+    benefit*.py   the questions that the benefit classifier learns from, its competitors, folds and card
 
 Nothing here runs when advice is asked for. The tables lie in data/measurements of a checkout.
 """

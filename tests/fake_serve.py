@@ -8,6 +8,7 @@ Knobs under "baseline" or "speculative" are for that arm alone. `--knobs '{"star
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -29,6 +30,7 @@ def main() -> None:
     parser.add_argument("--host")
     parser.add_argument("--port", type=int)
     parser.add_argument("--speculative-config", type=json.loads)
+    parser.add_argument("--api-key", default=os.environ.get("VLLM_API_KEY"))
     parser.add_argument("--knobs", type=json.loads, default={})
     asked, _ = parser.parse_known_args()
     arm = "speculative" if asked.speculative_config else "baseline"
@@ -41,6 +43,7 @@ def main() -> None:
         time.sleep(600)
     if wanted.pop("child", False):
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    wanted.setdefault("api_key", asked.api_key)
     if asked.speculative_config:
         wanted.setdefault("num_speculative_tokens", asked.speculative_config["num_speculative_tokens"])
     with fake_vllm(Knobs(model=asked.model, **wanted), host=asked.host, port=asked.port):

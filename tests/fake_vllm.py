@@ -37,6 +37,7 @@ class Knobs:
     max_model_len: int = 2048  # words of the prompt plus max_tokens: more is refused, as vLLM does
     with_tokenize: bool = True
     owned_by: str = "vllm"
+    root: str = "/models/fake"
     version: str | None = "0.32.0"
     chat: bool = True  # False: no chat template
     block_size: int = 16
@@ -45,6 +46,7 @@ class Knobs:
     put_off_status: int = 429
     retry_after: str | None = None  # what the header says then
     metrics_delay_s: float = 0.0
+    put_off_in_stream: bool = False  # as vLLM does once it has answered 200
     most_at_once: int | None = None  # more are put off, as a gateway's limit does
 
 
@@ -103,6 +105,10 @@ def _application(fake: FakeVllm) -> web.Application:
             fake.restart()
         if knobs.put_off > 0 or (knobs.most_at_once is not None and fake.in_flight >= knobs.most_at_once):
             knobs.put_off -= 1
+            if knobs.put_off_in_stream:
+                error = {"message": "busy", "type": "Service Unavailable", "code": knobs.put_off_status}
+                text = f"data: {json.dumps({'error': error})}\n\ndata: [DONE]\n\n"
+                return web.Response(text=text, content_type="text/event-stream")
             header = {} if knobs.retry_after is None else {"Retry-After": knobs.retry_after}
             return web.json_response({"error": "too many requests"}, status=knobs.put_off_status, headers=header)
         words = len(_text(body).split())
@@ -127,7 +133,7 @@ def _application(fake: FakeVllm) -> web.Application:
     async def models(request: web.Request) -> web.Response:
         if fake.knobs.api_key and request.headers.get("Authorization") != f"Bearer {fake.knobs.api_key}":
             return web.json_response({"error": "Unauthorized"}, status=401)
-        entry = {"id": fake.knobs.model, "owned_by": fake.knobs.owned_by, "root": "/models/fake"}
+        entry = {"id": fake.knobs.model, "owned_by": fake.knobs.owned_by, "root": fake.knobs.root}
         entry["max_model_len"] = fake.knobs.max_model_len
         return web.json_response({"object": "list", "data": [entry]})
 

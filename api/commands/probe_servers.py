@@ -13,13 +13,15 @@ from typing import Any
 from api.body import read_object
 from profiler.compatibility import default_gpu_memory_utilization
 from profiler.errors import InputError
+from profiler.observe.watch import server_root
 from profiler.probe.environment import argument
 from profiler.probe.settings import Attached, Launched
 from profiler.serving.interpreter import PER_REQUEST_ARGUMENTS, Engine, ask_engine
 from profiler.serving.launch import ServeCommand, serve_prefix
 
 _MAX_CONFIG_BYTES = 2**16
-_OURS = ("--host", "--port", "--speculative-config", "--speculative_config")
+_OURS = ("--host", "--port", "--speculative-config")
+_NOT_REACHED = ("--uds", "--ssl-keyfile", "--ssl-certfile", "--root-path")  # we ask http://127.0.0.1:PORT
 
 
 def attached_servers(options: Mapping[str, Any]) -> Attached | None:
@@ -41,17 +43,9 @@ def attached_servers(options: Mapping[str, Any]) -> Attached | None:
     if variable is not None and not key:
         raise InputError(f"--api-key-env: the environment has no {variable}", remedy=f"export {variable}=...")
     return Attached(
-        speculative_url=_url(spec), baseline_url=None if base is None else _url(base), model=options["model"],
-        api_key=key,
+        speculative_url=server_root(spec), baseline_url=None if base is None else server_root(base),
+        model=options["model"], api_key=key,
     )  # fmt: skip
-
-
-def _url(text: str) -> str:
-    """A server's root: http:// where no scheme is given, without a path that belongs to the API."""
-    text = text.strip() if "://" in text else f"http://{text.strip()}"
-    if not text.startswith(("http://", "https://")):
-        raise InputError("not a server's address", expected="http://HOST:PORT", got=text)
-    return text.rstrip("/").removesuffix("/metrics").removesuffix("/v1").rstrip("/")
 
 
 def servers_to_start(
@@ -88,6 +82,7 @@ def servers_to_start(
         log_folder=str(log_folder),
         co_resident=options["co_resident"],
         start_timeout_s=options["start_timeout"],
+        api_key=argument((*both, *more), "--api-key") or os.environ.get("VLLM_API_KEY") or None,
     )
 
 
@@ -97,8 +92,12 @@ def _words(text: str, option: str) -> tuple[str, ...]:
     except ValueError as error:
         raise InputError(f"{option}: cannot be read", got=str(error).lower()) from None
     for word in words:
-        if word.partition("=")[0] in _OURS:
-            raise InputError(f"{option}: {word.partition('=')[0]} is set by specworth itself", remedy="leave it out")
+        name = word.partition("=")[0].replace("_", "-")
+        if name in _OURS:
+            raise InputError(f"{option}: {name} is set by specworth itself", remedy="leave it out")
+        if name in _NOT_REACHED:
+            remedy = "leave it out, or start the servers yourself and name them with --speculative-url"
+            raise InputError(f"{option}: a server with {name} is not reached by specworth", remedy=remedy)
     return words
 
 

@@ -60,7 +60,12 @@ def profile(
         int | None, typer.Option(min=1, max=1_000_000, help="Longest answer, instead of the prompts' own.")
     ] = None,
     budget: Annotated[
-        float, typer.Option(min=1.0, metavar="SECONDS", help="For each server, its start not counted.")
+        float,
+        typer.Option(
+            min=1.0,
+            metavar="SECONDS",
+            help="For each server; its start is not counted, and what is asked by then is still answered.",
+        ),
     ] = 120.0,
     min_speedup: Annotated[float, typer.Option(min=0.1, max=100.0, help="Speedup from which it is worth it.")] = 1.05,
     confidence: Annotated[

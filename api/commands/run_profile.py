@@ -90,11 +90,14 @@ def _run(
         with contextlib.suppress(OSError):
             write_whole(out, _text(build("partial", "still running")))
 
-    def keep_part(ended: str) -> None:
-        if session.record.waves:
-            part = build("partial", ended)
-            _keep(part, out, measured=True)
-            told.finish(part)
+    def keep_part(ended: str) -> str:
+        """Where what was measured is now."""
+        if not session.record.waves:
+            return "nothing was measured"
+        part = build("partial", ended)
+        kept = _keep(part, out, told_anyway=options["events"])
+        told.finish(part)
+        return f"what was measured before is {f'in {out}' if kept else 'on standard output'} (partial)"
 
     planner, unplanned = plan_around(options, sample, settings, config, engine)
     session = Session(
@@ -112,22 +115,22 @@ def _run(
             ended = session.run()
     except Interrupted as stop:
         with held():  # whoever presses Ctrl-C twice wants it gone, not lost
-            keep_part(f"stopped by {stop.name}")
-            print(f"specworth: stopped by {stop.name}{_where(session, out)}", file=sys.stderr)
+            where = keep_part(f"stopped by {stop.name}")
+            print(f"specworth: stopped by {stop.name}; {where}", file=sys.stderr)
         return stop.exit_code
     except SpecworthError as error:
         if not session.record.waves:
             raise
         with held():
-            keep_part(error.line())
-            print(f"specworth: {error.line()}{_where(session, out)}", file=sys.stderr)
+            where = keep_part(error.line())
+            print(f"specworth: {error.line()}; {where}", file=sys.stderr)
         return 1
     except Exception as error:  # whatever else it is, a closed pipe or a fault of ours: it cost GPU time until here
         with held(), contextlib.suppress(BrokenPipeError):
             keep_part(f"{type(error).__name__}: {error}")
         raise
     finished = build("complete", ended)
-    kept = _keep(finished, out, measured=True)
+    kept = _keep(finished, out, told_anyway=options["events"])
     if options["log_folder"] is None:
         shutil.rmtree(log_folder, ignore_errors=True)
     told.finish(finished)
@@ -145,18 +148,16 @@ def _run(
     return 0
 
 
-def _where(session: Session, out: Path) -> str:
-    return f"; what was measured before is in {out} (partial)" if session.record.waves else "; nothing was measured"
+def _keep(profile: Profile, out: Path, *, told_anyway: bool) -> bool:
+    """Write the profile; where that fails print it, since it cost GPU time. Whether the file is there.
 
-
-def _keep(profile: Profile, out: Path, *, measured: bool) -> bool:
-    """Write the profile; where that fails print it, since it cost GPU time. Whether the file is there."""
-    if not measured:
-        return False
+    told_anyway: the last event has it.
+    """
     try:
         write_whole(out, _text(profile))
     except OSError as error:
-        print(profile.model_dump_json())
+        if not told_anyway:
+            print(profile.model_dump_json())
         why = (error.strerror or "an error").lower()
         print(f"specworth: --out: {out} cannot be written: {why}; the profile is on standard output", file=sys.stderr)
         return False

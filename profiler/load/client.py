@@ -112,6 +112,7 @@ class _Stream:
         self.finish_reason: str | None = None
         self.speculation: Mapping[str, Any] | None = None
         self.error: str | None = None
+        self.error_code: int | None = None  # as HTTP has it: what is known too late for the status comes in the stream
         self.done = False
 
     def take(self, payload: bytes, now_s: float) -> None:
@@ -129,6 +130,8 @@ class _Stream:
             return
         if "error" in event:
             self.error = f"the server reported {str(event['error'])[:200]}"
+            code = event["error"].get("code") if isinstance(event["error"], dict) else None
+            self.error_code = code if isinstance(code, int) else None
             return
         for choice in event.get("choices") or ():
             delta = choice.get("delta") or {}
@@ -195,8 +198,10 @@ async def _send(session: aiohttp.ClientSession, path: str, body: bytes, *, index
     except TimeoutError:
         error = "no answer in time"
     except (aiohttp.ClientError, OSError, ValueError) as broken:
-        error = f"{type(broken).__name__}: {broken}" if str(broken) else type(broken).__name__
+        error = _told(broken)
     ended = time.monotonic()
+    if stream.error_code is not None and stream.first_s is None:
+        put_off = retry_after_s(stream.error_code, None)
     error = error or stream.error
     if error is None and not stream.done:
         error = "the stream ended before [DONE]"
@@ -216,6 +221,13 @@ async def _send(session: aiohttp.ClientSession, path: str, body: bytes, *, index
         error=error,
         retry_after_s=put_off,
     )
+
+
+def _told(broken: Exception) -> str:
+    """A broken connection in a few words; aiohttp's own name its TLS settings, too."""
+    if isinstance(broken, aiohttp.ClientConnectorError):
+        return f"cannot connect: {(broken.os_error.strerror or str(broken.os_error)).lower()}"
+    return f"{type(broken).__name__}: {broken}" if str(broken) else type(broken).__name__
 
 
 async def served_models(session: aiohttp.ClientSession, *, url: str) -> list[dict[str, Any]]:
@@ -238,7 +250,7 @@ async def served_models(session: aiohttp.ClientSession, *, url: str) -> list[dic
     except (aiohttp.ClientError, OSError, TimeoutError) as broken:
         raise EndpointError(
             f"{url} does not answer",
-            got=f"{type(broken).__name__}: {broken}".rstrip(": "),
+            got=_told(broken),
             remedy="check the address and that the server is up",
         ) from broken
     except (orjson.JSONDecodeError, AttributeError) as broken:

@@ -70,6 +70,11 @@ class Patience:
         told = retrying.statistics
         return outcome, int(told.get("attempt_number", 1)) - 1, float(told.get("idle_for", 0.0))
 
+    def ran_out_of_time(self, outcome: PutOff, retries: int) -> bool:
+        """Whether only `until_s` kept this outcome from being tried again: no fault of the server's."""
+        asked = outcome.retry_after_s
+        return asked is not None and asked <= self.longest_wait_s and retries + 1 < self.attempts
+
 
 def retry_after_s(status: int, header: str | None) -> float | None:
     """What an answer says of trying again: seconds, 0 where it leaves them open, None where it does not put us off."""

@@ -25,6 +25,7 @@ from profiler.metrics import Gauges, Scrape, Window, read_gauges, read_scrape, r
 from profiler.prompts.sample import Prompt
 
 RESTARTED = "the server restarted during the wave, or several answer at its address"
+BUDGET_ENDED = "the budget ended"
 INTERRUPTED = "interrupted"  # why a wave that was broken into stopped early
 _LAST_LOOK_S = 2.0  # for the counters of a wave that was broken into: whoever stops us does not want to wait
 SAMPLE_EVERY_S = 1.0  # how often gauges are read during a wave; a scrape of a busy vLLM takes 5 to 20 ms
@@ -45,10 +46,12 @@ class Wave:
     gpu_bytes: tuple[int, ...] = ()  # GPU memory in use, sampled while it ran
     abandoned: int = 0  # requests that were in flight when the wave was broken into: in the counters, not in `served`
 
+    never_taken: int = 0  # answers "not now" to requests that the budget's end left untaken
+
     @property
     def put_off(self) -> int:
         """Answers "not now" (HTTP 429, 503), each followed by another sending of the request or by its failure."""
-        return sum(s.retries + (s.retry_after_s is not None) for s in self.served)
+        return self.never_taken + sum(s.retries + (s.retry_after_s is not None) for s in self.served)
 
     @property
     def whole(self) -> list[Served]:
@@ -125,22 +128,28 @@ async def run_wave(
     before = await _scrape(session) if with_metrics else None
     queue, limits = iter(prompts), answer_limits or {}
     served: list[Served] = []
-    failures = sent = 0
+    patience = patience or Patience()
+    failures = put_off = sent = 0
     stopped: str | None = None
     started = time.monotonic()
 
     async def worker() -> None:
-        nonlocal failures, sent, stopped
+        nonlocal failures, put_off, sent, stopped
         for index, prompt in queue:  # one iterator shared by all workers: each prompt is sent once
             if stopped is not None:
                 return
             if deadline_s is not None and time.monotonic() > deadline_s:
-                stopped = "the budget ended"
+                stopped = BUDGET_ENDED
                 return
             sent += 1
             record = await serve_one(
                 session, plan, prompt, index=index, max_tokens=limits.get(index), patience=patience, until_s=deadline_s
             )
+            if patience.ran_out_of_time(record, record.retries):
+                sent -= 1  # it was never taken on
+                put_off += 1 + record.retries
+                stopped = BUDGET_ENDED
+                return
             served.append(record)
             if not record.refused:  # a bad request says nothing about the server
                 failures = 0 if record.ok else failures + 1
@@ -179,6 +188,7 @@ async def run_wave(
             stopped_early=stopped_early,
             notes=(RESTARTED,) if window is not None and window.restarted else (),
             abandoned=sent - len(served),
+            never_taken=put_off,
         )
 
     sampler = asyncio.create_task(sample())

@@ -100,7 +100,7 @@ class Conduct:
         attached = self.servers if isinstance(self.servers, Attached) else None
         endpoint = Endpoint(
             url,
-            api_key=attached.api_key if attached else None,
+            api_key=self.servers.api_key,
             request_timeout_s=self.settings.request_timeout_s,
             stall_timeout_s=self.settings.stall_timeout_s,
         )
@@ -195,9 +195,10 @@ class Conduct:
                 self._save()
                 if stopped_by_failures(wave):
                     arm.fail_if_dead()
+                    limited = wave.put_off and "raise its limit of rate or queue, or lower --concurrency"
                     raise EndpointError(
                         f"the {arm.name} server {arm.facts.url} failed during a wave", got=wave.stopped_early,
-                        remedy="see its log",
+                        remedy=limited or "see its log",
                     )  # fmt: skip
                 if wave.stopped_early is not None:
                     return False

@@ -19,6 +19,9 @@ _PARALLEL = (
 )
 
 
+_SECRETS = ("--api-key", "--hf-token")
+
+
 class Surroundings:
     """Grows as servers are seen."""
 
@@ -61,13 +64,26 @@ class Surroundings:
                 "gpu_memory_bytes": None if on_cpu else self._gpus.memory_bytes,
                 "driver": None if on_cpu else self._gpus.driver,
                 "host_cpu": cpu_name() if not isinstance(servers, Attached) else None,
-                "serve_arguments": servers.baseline.arguments if isinstance(servers, Launched) else (),
+                "serve_arguments": without_secrets(servers.baseline.arguments) if isinstance(servers, Launched) else (),
                 "per_request_metrics": self.per_request_metrics,
                 "max_model_len": min(lengths, default=None),
                 "kv_tokens_baseline": base.kv_tokens if base is not None else None,
                 "kv_tokens_speculative": spec.kv_tokens if spec is not None else None,
             }
         )
+
+
+def without_secrets(arguments: Sequence[str]) -> tuple[str, ...]:
+    """The arguments with dots in place of keys: a profile is handed around."""
+    told: list[str] = []
+    for word in arguments:
+        name, equals, _ = word.partition("=")
+        before = told[-1].replace("_", "-") if told else ""
+        if name.replace("_", "-") in _SECRETS and equals:
+            told.append(f"{name}=...")
+        else:
+            told.append("..." if before in _SECRETS and not word.startswith("--") else word)
+    return tuple(told)
 
 
 def gpus_of(arguments: Sequence[str]) -> int:

@@ -21,7 +21,7 @@ from profiler.probe.conduct import Conduct
 from profiler.probe.effort import another_round_pays, pairs_needed
 from profiler.probe.rounds import Round, WavePlan, count_prompts
 from profiler.probe.settings import Attached, Launched, Setting
-from profiler.serving.inspection import check_arm, check_two_servers
+from profiler.serving.inspection import check_arm, check_two_servers, different_roots
 from profiler.serving.interruption import run_interruptibly
 from profiler.serving.launch import Server
 
@@ -185,6 +185,11 @@ class Session(Conduct):
 
     async def _by_turns(self, base: ArmUnderProbe, spec: ArmUnderProbe) -> str:
         check_two_servers(base.facts, spec.facts)
+        if different_roots(base.facts, spec.facts):
+            self.record.note(
+                f"the servers were loaded from {base.facts.root} and {spec.facts.root}: they are taken for the same "
+                f"weights, since both serve them as {spec.facts.model}"
+            )
         await self.fit(base)
         await self.fit(spec)
         blocks, main = self.divide(), self.settings.main

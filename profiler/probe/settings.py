@@ -68,6 +68,7 @@ class Launched:
     log_folder: str
     co_resident: bool = False
     start_timeout_s: float = 900.0
+    api_key: str | None = field(default=None, repr=False)  # where their arguments or our environment ask for one
 
 
 @dataclass(frozen=True)

@@ -151,12 +151,18 @@ def check_two_servers(baseline: ServerFacts, speculative: ServerFacts) -> None:
         )
     check_arm(baseline, speculates=False)
     check_arm(speculative, speculates=True)
-    if baseline.root is not None and speculative.root is not None and baseline.root != speculative.root:
+    if different_roots(baseline, speculative) and baseline.model != speculative.model:
         raise EndpointError(
             "the two servers serve different models",
             expected="the same target on both",
             got=f"{baseline.root} and {speculative.root}",
+            remedy="if they are the same weights, serve both under one name (--served-model-name)",
         )
+
+
+def different_roots(baseline: ServerFacts, speculative: ServerFacts) -> bool:
+    """Whether they were loaded from different places: other weights, or the same ones mounted or named otherwise."""
+    return baseline.root is not None and speculative.root is not None and baseline.root != speculative.root
 
 
 def check_arm(facts: ServerFacts, *, speculates: bool) -> None:

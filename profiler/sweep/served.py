@@ -134,7 +134,10 @@ def _measure(
     model, flags = serve_arguments(engine_arguments(spec, grid.shapes, options.work))
     status["arguments"] = list(flags)
     command = ServeCommand(
-        serve_prefix(options.python), model, flags, {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
+        serve_prefix(options.python),
+        model,
+        flags,
+        {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_API_KEY": ""},  # ours alone on loopback: no key
     )
     timeout_s = min(LONGEST_START_S, max(1.0, deadline - time.monotonic()))
     with launched(command, log=log, timeout_s=timeout_s) as server:

@@ -276,12 +276,82 @@ def test_side_by_side_splits_the_memory_and_says_what_that_distorts(command: Any
     assert profile.decision.decisive
 
 
+@pytest.mark.parametrize("where", ["arguments", "environment"])
+def test_a_key_that_the_started_servers_ask_for_is_sent_and_not_told(
+    command: Any, tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """--api-key among the servers' arguments, or VLLM_API_KEY around us: they are asked with it; no file has it."""
+    monkeypatch.delenv("VLLM_API_KEY", raising=False)
+    words = command("--no-look-around")
+    place = words.index("--serve-arguments") + 1
+    if where == "arguments":
+        words[place] += " --api-key sesame"
+    else:
+        monkeypatch.setenv("VLLM_API_KEY", "sesame")
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert read(tmp_path).decision.decisive
+    assert "sesame" not in (tmp_path / "profile.json").read_text() + done.stdout + done.stderr
+
+
+def test_two_signals_are_one_and_the_measurement_is_kept(command: Any, tmp_path: Path) -> None:
+    """Whoever presses Ctrl-C again while the server stops still gets the partial profile, and leaves no process."""
+    process = started(command("--events", child=True))
+    assert process.stdout is not None
+    for line in process.stdout:
+        told = json.loads(line)
+        if told["event"] == "progress" and told.get("answered", 0) >= 5:
+            break
+    group = os.getpgid(server_pids(f"fake-{tmp_path.name}")[0])
+    for pause_s in (0.0, 0.05, 0.2, 0.2):
+        time.sleep(pause_s)
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert read(tmp_path).waves[0].answered >= 5
+    wait_for(lambda: not group_lives(group), timeout_s=25.0)
+
+
+@pytest.mark.parametrize("said", ["baseline: server stopped", "speculative: starting"])
+def test_a_signal_between_two_servers_leaves_none(command: Any, tmp_path: Path, said: str) -> None:
+    """After the one and before the other: what the baseline answered is kept, and nothing runs."""
+    process = started(command("--events", "--no-look-around"))
+    assert process.stdout is not None
+    for line in process.stdout:
+        if said in json.loads(line).get("text", ""):
+            break
+    process.send_signal(signal.SIGTERM)
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert "(partial)" in errors
+    assert {w.arm for w in read(tmp_path).waves} == {"baseline"}
+    assert not server_pids(f"fake-{tmp_path.name}")
+    last = json.loads(output.splitlines()[-1])
+    assert (last["event"], last["profile"]["status"]) == ("result", "partial")
+
+
 def test_a_full_disk_costs_nothing_that_was_measured(command: Any, tmp_path: Path) -> None:
     """Where the file cannot be written the profile is printed, and the exit code says that something went wrong."""
     done = subprocess.run(command("--out", "/dev/full", "--no-look-around"), capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert "no space left on device" in done.stderr
     assert Profile.model_validate_json(done.stdout.splitlines()[0]).status == "complete"
+
+
+def test_what_a_full_disk_does_not_take_is_said_to_be_elsewhere(command: Any, tmp_path: Path) -> None:
+    """Stopped and unwritable at once: the message does not point at a file that is not there."""
+    process = started(command("--out", "/dev/full", "--events"))
+    assert process.stdout is not None
+    for line in process.stdout:
+        told = json.loads(line)
+        if told["event"] == "progress" and told.get("answered", 0) >= 5:
+            break
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert "on standard output (partial)" in errors
+    assert "in /dev/full" not in errors
 
 
 def test_events_are_json_lines_and_end_with_the_profile(command: Any) -> None:
@@ -312,7 +382,14 @@ def test_quiet_says_nothing_but_the_result(command: Any) -> None:
         (["--target", "m", "--speculative-config", CONFIG, "--python", "/nowhere/python"], "--python"),
         (["--baseline-url", "http://127.0.0.1:9"], "--speculative-url"),
         (["--speculative-url", "http://127.0.0.1:9"], "does not answer"),
-        (["--speculative-url", "ftp://x"], "http://HOST:PORT"),
+        (["--speculative-url", "ftp://x"], "is no address of a server"),
+        (["--speculative-url", "http://x:port"], "is no address of a server"),
+        (["--speculative-url", ""], "is no address of a server"),
+        (["--target", "m", "--speculative-config", CONFIG, "--serve-arguments", "--ssl_keyfile k"], "is not reached"),
+        (
+            ["--target", "m", "--speculative-config", CONFIG, "--serve-arguments", "--speculative_config={}"],
+            "is set by",
+        ),
         (["--speculative-url", "http://x", "--co-resident"], "--co-resident"),
         (["--speculative-url", "http://x", "--api-key-env", "NO_SUCH_KEY"], "NO_SUCH_KEY"),
         (["--speculative-url", "http://x", "--out", "/nowhere/p.json"], "no folder"),

@@ -8,7 +8,7 @@ import pytest
 from profiler.errors import EndpointError
 from profiler.load import Endpoint, Patience, RequestPlan, Served, Wave, run_wave
 from profiler.load.client import served_models
-from profiler.load.wave import INTERRUPTED
+from profiler.load.wave import BUDGET_ENDED, INTERRUPTED
 from profiler.prompts.sample import Message, Prompt
 from tests.fake_vllm import Knobs, fake_vllm
 
@@ -236,10 +236,15 @@ def test_a_hanging_server_does_not_hold_up_an_interruption() -> None:
     assert kept[0].window is None
 
 
-@pytest.mark.parametrize(("status", "retry_after"), [(429, None), (429, "0.05"), (503, None)])
-def test_a_request_that_is_put_off_is_sent_again_and_counted(status: int, retry_after: str | None) -> None:
+@pytest.mark.parametrize(
+    ("status", "retry_after", "in_stream"),
+    [(429, None, False), (429, "0.05", False), (503, None, False), (503, None, True)],
+)
+def test_a_request_that_is_put_off_is_sent_again_and_counted(
+    status: int, retry_after: str | None, in_stream: bool
+) -> None:
     """Every prompt is answered in the end, timed from its last sending; how often it was put off is in the wave."""
-    knobs = Knobs(put_off=6, put_off_status=status, retry_after=retry_after)
+    knobs = Knobs(put_off=6, put_off_status=status, retry_after=retry_after, put_off_in_stream=in_stream)
     with fake_vllm(knobs) as server:
         measured = wave(server.url, concurrency=3, patience=Patience(first_wait_s=0.1))
     assert len(measured.whole) == 12
@@ -262,3 +267,13 @@ def test_a_limit_before_the_server_costs_concurrency_not_prompts() -> None:
     assert measured.put_off > 6
     assert measured.mean_in_flight is not None
     assert measured.mean_in_flight < 3
+
+
+def test_a_budget_that_ends_while_requests_wait_is_no_failure() -> None:
+    """A server that puts all off until the end is not said to have failed: the budget ended first."""
+    with fake_vllm(Knobs(put_off=10**6)) as server:
+        measured = wave(server.url, concurrency=3, deadline_s=time.monotonic() + 1.0, patience=Patience(attempts=99))
+    assert measured.stopped_early == BUDGET_ENDED
+    assert not measured.served
+    assert measured.abandoned == 0
+    assert measured.put_off > 3

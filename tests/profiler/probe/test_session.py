@@ -351,3 +351,17 @@ def test_where_a_cpu_cannot_be_told_that_is_said(
     notes = [note for note in run.record.notes if "cannot be told" in note]
     assert len(notes) == told
     assert all("55005" in note and spec.url in note for note in notes)
+
+
+@pytest.mark.parametrize("one_name", [True, False])
+def test_weights_from_two_places_are_compared_under_one_name_alone(one_name: bool) -> None:
+    """The same model is mounted elsewhere on each host: one served name vouches for it, two are refused."""
+    other = {"root": "/mnt/fake", "model": "fake" if one_name else "other"}
+    with fake_vllm(Knobs(**SLOW)) as base, fake_vllm(Knobs(**FAST, **other)) as spec:
+        run = session(Attached(speculative_url=spec.url, baseline_url=base.url), n=16)
+        if one_name:
+            run.run()
+            assert any("/mnt/fake" in note for note in run.record.notes)
+        else:
+            with pytest.raises(EndpointError, match="different models"):
+                run.run()

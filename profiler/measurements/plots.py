@@ -29,12 +29,6 @@ class MissingPlotLibraryError(InputError):
 
 def draw_speedups(rows: Iterable[Row], folder: Path) -> list[Path]:
     """Write speedup-TARGET.png for every target that has speedups; the files."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingPlotLibraryError(
-            "drawing needs matplotlib", got=str(error), remedy="pip install 'specworth[plots]'"
-        ) from error
     by_target: dict[str, list[SpeedupCurve]] = defaultdict(list)
     for curve in speedup_curves(rows):
         by_target[curve.target].append(curve)
@@ -42,18 +36,27 @@ def draw_speedups(rows: Iterable[Row], folder: Path) -> list[Path]:
     written = []
     for target, curves in by_target.items():
         path = folder / f"speedup-{target}.png"
-        _draw(Figure, target, curves).savefig(path, dpi=110)
+        _draw(target, curves).savefig(path, dpi=110)
         written.append(path)
     return written
 
 
-def _draw(figure_class: Any, target: str, curves: list[SpeedupCurve]) -> Any:  # noqa: ANN401  # imported late
+def new_figure(width_inches: float, height_inches: float) -> Any:  # noqa: ANN401  # matplotlib is imported late
+    """An empty figure that lays itself out. Raises MissingPlotLibraryError."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingPlotLibraryError(
+            "drawing needs matplotlib", got=str(error), remedy="pip install 'specworth[plots]'"
+        ) from error
+    return Figure(figsize=(width_inches, height_inches), layout="constrained")
+
+
+def _draw(target: str, curves: list[SpeedupCurve]) -> Any:  # noqa: ANN401
     engines = list(dict.fromkeys(curve.engine for curve in curves))
     columns = min(_COLUMNS, len(engines))
     lines = -(-len(engines) // columns)
-    figure = figure_class(
-        figsize=(_PANEL_INCHES[0] * max(columns, 2), _PANEL_INCHES[1] * lines + 0.9), layout="constrained"
-    )
+    figure = new_figure(_PANEL_INCHES[0] * max(columns, 2), _PANEL_INCHES[1] * lines + 0.9)
     panels = list(figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True).flat)
     highest = max(max(curve.speedup) for curve in curves)
     lowest = min(min(curve.speedup) for curve in curves)

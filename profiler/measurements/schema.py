@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from profiler.errors import InputError
-from profiler.measurements import acceptance
+from profiler.measurements import acceptance, real_pair
 from profiler.measurements.columns import CELL_COLUMNS, ENGINE_COLUMNS, Column
 from profiler.measurements.merge import derive
 from profiler.measurements.table import Row, read_cells, read_engines
@@ -39,6 +39,9 @@ def check_tables(folder: Path) -> list[str]:
         names = ["cell_id", "run", "prompt_set", "prompt"]
         found += _validate(acceptance.PROMPTS_FILE, acceptance.PROMPT_COLUMNS, prompts, {}, unique=names)
         problems += found or acceptance.acceptance_problems(asked, prompts)
+    if real := real_pair.read_real_pair(folder):
+        found = _validate(real_pair.CELLS_FILE, real_pair.REAL_COLUMNS, real, {}, unique=["cell_id", "run"])
+        problems += found or real_pair.real_pair_problems(real)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     if size > MOST_BYTES:
         problems.append(f"{folder}: {size:,} bytes, at most {MOST_BYTES:,} are wanted")

@@ -10,5 +10,10 @@
     session.py      the order of engines, the time limit, and what happens when an engine fails
     host.py         GPU, driver, CPU and source revision
 
+    traffic.py      what a slot of the loop asks next: random tokens, or real prompts around and around
+    weights.py      engines of real weights
+    real_pair.py    a real pair end to end (a command): real prompts, natural acceptance; real_grid.py, real_rows.py
+    acceptance.py   what real weights accept (a command); acceptance_grid.py
+
 Runs on a host that has vLLM's own dependencies and nothing else of ours. Only `profiler.engine` imports vLLM.
 """

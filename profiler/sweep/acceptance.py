@@ -40,6 +40,7 @@ from profiler.sweep.host import read_host, wait_for_free_gpu
 from profiler.sweep.process import lead_group, running
 from profiler.sweep.rows import RowsError, append_row, read_rows
 from profiler.sweep.session import tell_stopped
+from profiler.sweep.weights import engine_arguments
 from profiler.sweep.worker import DISK_FULL
 
 PROTOCOL_VERSION = 1
@@ -153,26 +154,6 @@ def cell_key(spec: AcceptanceEngine, grid: AcceptanceGrid, prompt_set: str, stru
     return json.dumps(facts, sort_keys=True, separators=(",", ":"))
 
 
-def engine_arguments(spec: AcceptanceEngine, grid: AcceptanceGrid, models: Path) -> dict[str, Any]:
-    """The vLLM engine arguments of one engine."""
-    speculation = spec.speculation
-    config: dict[str, Any] = {
-        "method": speculation.method, "num_speculative_tokens": speculation.num_speculative_tokens,
-    }  # fmt: skip
-    if speculation.draft:
-        config |= {"model": str(models / grid.models[speculation.draft]),
-                   "draft_sample_method": speculation.draft_sample_method}  # fmt: skip
-    if speculation.method == "suffix":
-        config["suffix_decoding_max_cached_requests"] = 0  # answers of earlier requests are no gain of this one
-    for name in ("prompt_lookup_min", "prompt_lookup_max"):
-        if (value := getattr(speculation, name)) is not None:
-            config[name] = value
-    return {
-        "model": str(models / grid.models[spec.target]), "disable_log_stats": False, "generation_config": "vllm",
-        "speculative_config": config, **grid.settings, **spec.settings,
-    }  # fmt: skip
-
-
 def _measure_engine(
     spec: AcceptanceEngine, grid: AcceptanceGrid, asked: Mapping[tuple[str, str], list[AskedPrompt]],
     given: argparse.Namespace,
@@ -186,7 +167,15 @@ def _measure_engine(
     os.dup2(log, 2)
     try:
         version, began = import_vllm(), time.monotonic()
-        engine = InProcessEngine(engine_arguments(spec, grid, given.models))
+        engine = InProcessEngine(
+            engine_arguments(
+                spec.target,
+                spec.speculation,
+                models=grid.models,
+                folder=given.models,
+                settings=grid.settings | spec.settings,
+            )
+        )
         host = {f"host_{name}" if name.startswith("cpu") else name: v for name, v in asdict(read_host()).items()}
         facts = {"engine_version": version, **engine.facts(), **host}
         os.write(told, f"{spec.name}: up in {time.monotonic() - began:.1f} s\n".encode())

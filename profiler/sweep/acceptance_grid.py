@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,6 +24,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from profiler.sweep.grid import GridError, SweptSpeculation, load_yaml
+from profiler.sweep.weights import check_models
 
 
 class _Frozen(BaseModel):
@@ -73,21 +75,20 @@ def read_acceptance_grid(path: Path) -> AcceptanceGrid:
         field = ".".join(str(part) for part in first["loc"])
         raise GridError(f"{path}: {field}: {first['msg']}", field=field) from error
     for engine in grid.engines:
-        named = [engine.target] + ([engine.speculation.draft] if engine.speculation.draft else [])
-        for name in named:
-            if name not in grid.models:
-                raise GridError(
-                    f"engine {engine.name} names an unknown model", got=name, expected=str(list(grid.models))
-                )
-        if engine.speculation.acceptance_length is not None:
-            raise GridError(f"engine {engine.name} imposes an acceptance that is to be measured", field="speculation")
+        check_models(engine.name, engine.target, engine.speculation, grid.models)
     return grid
 
 
 def read_asked_prompts(grid: AcceptanceGrid, folder: Path) -> dict[tuple[str, str], list[AskedPrompt]]:
     """The first `prompts_per_class` prompts of each class, by prompt set and class."""
+    found = read_prompt_files(grid.prompts, folder)
+    return {group: asked[: grid.prompts_per_class] for group, asked in found.items()}
+
+
+def read_prompt_files(files: Mapping[str, str], folder: Path) -> dict[tuple[str, str], list[AskedPrompt]]:
+    """All conversations of the files of prompt sets, by prompt set and class; names are relative to `folder`."""
     found: dict[tuple[str, str], list[AskedPrompt]] = defaultdict(list)
-    for name, file in grid.prompts.items():
+    for name, file in files.items():
         path = folder / file
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
@@ -95,7 +96,7 @@ def read_asked_prompts(grid: AcceptanceGrid, folder: Path) -> dict[tuple[str, st
             raise GridError(f"cannot read {path}", got=error.strerror, field="prompts") from error
         for number, line in enumerate(lines):
             asked = _asked(name, number, json.loads(line)) if line.strip() else None
-            if asked is not None and len(found[name, asked.structure]) < grid.prompts_per_class:
+            if asked is not None:
                 found[name, asked.structure].append(asked)
     if not any(found.values()):
         raise GridError("no prompt file holds a class with a conversation", field="prompts")

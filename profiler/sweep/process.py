@@ -12,6 +12,8 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from multiprocessing.sharedctypes import Synchronized
+from pathlib import Path
 
 from profiler.serving.interruption import held
 from profiler.serving.watchdog import Watchdog
@@ -34,6 +36,25 @@ def running(process: multiprocessing.process.BaseProcess) -> Iterator[None]:
                 process.join(5.0)
             if watchdog is not None:
                 watchdog.dismiss()
+
+
+def attend(
+    process: multiprocessing.process.BaseProcess, heartbeat: Synchronized[float], log: Path, *, until: float,
+    stall_s: float,
+) -> str | None:  # fmt: skip
+    """Wait for the end of a process that beats and logs; why it is to be ended where it does not end by itself.
+
+    `until` and the heartbeat are readings of time.monotonic. A process stands still when it neither beats nor logs.
+    """
+    while process.is_alive():
+        process.join(0.1)
+        now = time.monotonic()
+        silent = min(now - heartbeat.value, time.time() - log.stat().st_mtime if log.exists() else now)
+        if now > until:
+            return "the time limit came"
+        if silent > stall_s:
+            return f"no output for {stall_s:.0f} s"
+    return None
 
 
 def lead_group() -> None:

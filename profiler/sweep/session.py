@@ -23,7 +23,7 @@ from profiler.serving.interruption import Interrupted
 from profiler.sweep.closed_loop import Limits
 from profiler.sweep.grid import EngineSpec, Grid, GridError, Point
 from profiler.sweep.host import read_host, wait_for_free_gpu
-from profiler.sweep.process import running
+from profiler.sweep.process import attend, running
 from profiler.sweep.rows import RowsError, append_row, is_done, read_rows
 from profiler.sweep.worker import DISK_FULL, Assignment, run_engine
 
@@ -75,6 +75,10 @@ def run_sweep(grid: Grid, options: SweepOptions) -> Swept:
         return Swept(0, 0)
     deadline = began + options.time_limit_s - LEAVE_S if options.time_limit_s else float("inf")
     host = read_host()
+    first_start_s = FIRST_START_S if host.gpu else 0.0
+    if began + first_start_s + LEAST_MEASURING_S > deadline:
+        print(f"not started: {options.time_limit_s:g} s are too short for an engine's start and one cell", flush=True)
+        return Swept(0, 0)
     prepare_environment("separate")
     version = import_vllm(_architectures(grid)) if options.start_method == "fork" else "unknown"
     method = options.start_method
@@ -94,7 +98,7 @@ def run_sweep(grid: Grid, options: SweepOptions) -> Swept:
         points = _left(spec, done)
         if not points:
             continue
-        expected = max(statistics.median(starts), starts[-1]) if starts else FIRST_START_S if host.gpu else 0.0
+        expected = max(statistics.median(starts), starts[-1]) if starts else first_start_s
         if time.monotonic() + expected + LEAST_MEASURING_S > deadline:
             print(f"{spec.name}: not started, {deadline - time.monotonic():.0f} s left", flush=True)
             break
@@ -140,15 +144,10 @@ def _run_worker(task: Assignment, method: str, stall_s: float) -> bool:
     heartbeat = context.Value("d", began)
     process = context.Process(target=run_engine, args=(task, heartbeat, os.dup(1) if method == "fork" else 1))
     with running(process):
-        while process.is_alive():
-            process.join(0.1)
-            now = time.monotonic()
-            silent = min(now - heartbeat.value, time.time() - task.log.stat().st_mtime if task.log.exists() else now)
-            if now > task.deadline + LEAVE_S - 1.0 or silent > stall_s:
-                reason = "the time limit came" if now > task.deadline else f"no output for {stall_s:.0f} s"
-                print(f"  {task.spec.name}: ended, {reason}", flush=True)
-                append_row(task.engines, {"engine": task.spec.name, "error": reason})
-                break
+        reason = attend(process, heartbeat, task.log, until=task.deadline + LEAVE_S - 1.0, stall_s=stall_s)
+        if reason is not None:
+            print(f"  {task.spec.name}: ended, {reason}", flush=True)
+            append_row(task.engines, {"engine": task.spec.name, "error": reason})
     if process.exitcode == DISK_FULL:
         raise RowsError(
             f"{task.rows.parent} cannot be written", got="no room, or no right to write there",

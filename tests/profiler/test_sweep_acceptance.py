@@ -9,13 +9,13 @@ from profiler.sweep.acceptance import (
     cell_key,
     cell_rows,
     copied_share,
-    engine_arguments,
     main,
     measure_acceptance,
 )
 from profiler.sweep.acceptance_grid import read_acceptance_grid, read_asked_prompts
 from profiler.sweep.closed_loop import Counters
 from profiler.sweep.grid import GridError
+from profiler.sweep.weights import engine_arguments
 
 GRID = """
 models: {target: big, draft: small}
@@ -161,8 +161,12 @@ def test_a_cells_key_knows_its_prompts_and_temperature(grid_file):
 def test_suffix_decoding_remembers_no_earlier_answer(grid_file, tmp_path):
     """Its tree over all requests would make the second class look better than it is."""
     grid = read_acceptance_grid(grid_file)
-    config = engine_arguments(grid.engines[1], grid, tmp_path)["speculative_config"]
-    assert config["suffix_decoding_max_cached_requests"] == 0
-    draft = engine_arguments(grid.engines[0], grid, tmp_path)["speculative_config"]
+    draft, suffix = (
+        engine_arguments(e.target, e.speculation, models=grid.models, folder=tmp_path, settings={})[
+            "speculative_config"
+        ]
+        for e in grid.engines
+    )
+    assert suffix["suffix_decoding_max_cached_requests"] == 0
     assert draft["model"] == str(tmp_path / "small")
     assert draft["draft_sample_method"] == "probabilistic"

@@ -107,7 +107,7 @@ def test_windows_are_whole_cycles_and_agree_from_the_first_on(concurrency):
 
 
 def test_a_window_ends_with_a_cycle_where_cycles_are_short():
-    """Cycles of 0.27 s are measured two at a time: 0.5 s and the next request's end would be no whole number of them."""
+    """Cycles of 0.27 s are measured two at a time; 0.5 s and the next request's end would be no whole number."""
     engine = SimulatedEngine(prefill_s_per_token=1e-4, step_s=0.002)
     cell = measure(engine, Point(concurrency=8, input_tokens=20, output_tokens=128))
     cycle_s = 8 * 20 * 1e-4 + 128 * 0.002

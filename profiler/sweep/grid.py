@@ -11,8 +11,9 @@
          draft: Llama-3.1-8B-eagle3, acceptance_length: 2.5}}
 
 Engines come in the order of their `priority` (0 first); within one priority those of one target stay together, so that
-what torch.compile made for it is used again. Refused: unknown fields, unknown shapes or point lists, a synthetic
-acceptance length outside [1, k + 1], points longer than max_model_len.
+what torch.compile made for it is used again. Refused: unknown fields, unknown shapes or point lists, nothing to
+measure, names that could be no file's, a synthetic acceptance length outside [1, k + 1], a drafter that is missing,
+points longer than max_model_len or than what the target was made for.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from profiler.errors import InputError
 
 Tokens = Annotated[int, Field(ge=1)]
+_NEED_A_DRAFT = ("draft_model", "eagle", "eagle3", "medusa", "mlp_speculator")
+_OURS = ("model", "speculative_config", "load_format")  # engine arguments that the rest of the grid says
 
 
 class GridError(InputError):
@@ -76,6 +79,8 @@ class SweptSpeculation(_Frozen):
         most = self.num_speculative_tokens + 1
         if self.acceptance_length is not None and not 1.0 <= self.acceptance_length <= most:
             raise ValueError(f"acceptance_length must lie in [1, {most}], got {self.acceptance_length}")
+        if self.method in _NEED_A_DRAFT and self.draft is None:
+            raise ValueError(f"{self.method} needs a draft: name a shape")
         return self
 
 
@@ -106,10 +111,19 @@ class Grid(_Frozen):
     shapes: dict[str, dict[str, Any]]
 
 
+def _as_point(given: object) -> object:
+    """`[concurrency, input tokens, output tokens]` as what it stands for."""
+    if not isinstance(given, list):
+        return given
+    if len(given) != 3:
+        raise ValueError(f"a point is [concurrency, input tokens, output tokens] or a mapping, got {len(given)} values")
+    return dict(zip(("concurrency", "input_tokens", "output_tokens"), given, strict=True))
+
+
 class _EngineEntry(_Frozen):
-    name: str
+    name: str = Field(pattern=r"^\w[\w.+@-]*$", max_length=100)  # its log's name, too
     target: str
-    traffic: tuple[str, ...]
+    traffic: tuple[str, ...] = Field(min_length=1)
     speculation: SweptSpeculation | None = None
     quantization: str | None = None
     settings: dict[str, Any] = {}
@@ -121,14 +135,17 @@ class _EngineEntry(_Frozen):
 class _GridFile(_Frozen):
     shapes: str
     settings: dict[str, Any] = {}
-    traffic: dict[str, list[tuple[int, int, int] | Point]]
-    engines: list[_EngineEntry]
+    traffic: dict[str, Annotated[list[Annotated[Point, BeforeValidator(_as_point)]], Field(min_length=1)]]
+    engines: list[_EngineEntry] = Field(min_length=1)
 
 
 def read_grid(path: Path) -> Grid:
     """Read and check a grid file; GridError says what is wrong and where."""
     file = _parse(path)
     shapes = load_yaml(path.parent / file.shapes)
+    for name, shape in shapes.items():
+        if not isinstance(shape, dict):
+            raise GridError(f"{file.shapes}: {name} is no shape", expected="a config's mapping", got=repr(shape)[:80])
     engines = [_resolve(entry, file, shapes) for entry in file.engines]
     names = [engine.name for engine in engines]
     if len(set(names)) < len(names):
@@ -164,7 +181,11 @@ def load_yaml(path: Path) -> dict[str, Any]:
     try:
         loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise GridError(f"cannot read {path}", got=error.strerror, remedy="name an existing grid file") from error
+        raise GridError(
+            f"cannot read {str(path)!r}", got=error.strerror, remedy="name an existing grid file"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise GridError(f"{path} is not YAML", expected="text in UTF-8", got=error.reason) from error
     except yaml.YAMLError as error:
         raise GridError(f"{path} is not YAML", got=str(error)) from error
     if not isinstance(loaded, dict):
@@ -201,9 +222,17 @@ def _resolve(entry: _EngineEntry, file: _GridFile, shapes: dict[str, Any]) -> En
             )
         points += [_point(given, entry.temperature) for given in file.traffic[group]]
     settings = file.settings | entry.settings
-    longest = settings.get("max_model_len")
+    for name in _OURS:
+        if name in settings:
+            raise GridError(f"engine {entry.name}: settings.{name} is set by the sweep itself", remedy="leave it out")
+    longest = settings.get("max_model_len", shapes[entry.target].get("max_position_embeddings"))
+    if longest is not None and (not isinstance(longest, int) or longest < 1):
+        raise GridError(
+            f"engine {entry.name}: max_model_len is no length", expected="a whole number of tokens", got=repr(longest),
+            field="engines.settings.max_model_len",
+        )  # fmt: skip
     for point in points:
-        if longest and point.input_tokens + point.output_tokens > longest:
+        if longest is not None and point.input_tokens + point.output_tokens > longest:
             raise GridError(
                 f"engine {entry.name}: point {point.label()} does not fit",
                 expected=f"at most {longest}",
@@ -221,7 +250,5 @@ def _resolve(entry: _EngineEntry, file: _GridFile, shapes: dict[str, Any]) -> En
     )
 
 
-def _point(given: tuple[int, int, int] | Point, temperature: float | None) -> Point:
-    if not isinstance(given, Point):
-        given = Point(concurrency=given[0], input_tokens=given[1], output_tokens=given[2])
+def _point(given: Point, temperature: float | None) -> Point:
     return given if temperature is None else given.model_copy(update={"temperature": temperature})

@@ -65,6 +65,23 @@ def test_a_cells_key_names_what_was_measured_not_the_engine(tmp_path):
         (NGRAM, SMALL.replace("name: last", "name: base"), "have one name"),
         (NGRAM, "- a list", "holds no mapping"),
         (NGRAM, "{", "is not YAML"),
+        (NGRAM, "", "holds no mapping"),
+        (NGRAM, SMALL.replace("[1, 100, 10], ", "[0, 100, 10], "), "concurrency: Input should be greater"),
+        (NGRAM, SMALL.replace("[1, 100, 10], ", "[1, -100, 10], "), "input_tokens: Input should be greater"),
+        (NGRAM, SMALL.replace("[1, 100, 10], ", "[1, 100], "), r"a point is \[concurrency.*got 2 values"),
+        (NGRAM, SMALL.replace("[1, 100, 10], ", "[1, ten, 10], "), "valid integer"),
+        (
+            NGRAM,
+            SMALL.replace("[1, 100, 10]", "{concurrency: 1, input_tokens: 1, output_tokens: 1, temperature: .nan}"),
+            "temperature",
+        ),
+        (NGRAM, SMALL.replace("[[1, 100, 10], [2, 100, 10], [1, 100, 10]]", "[]"), "at least 1 item"),
+        (NGRAM, SMALL.split("engines:")[0] + "engines: []", "at least 1 item"),
+        (NGRAM, SMALL.replace("1000", '"1000"'), "max_model_len is no length"),
+        (NGRAM, SMALL.replace("{max_model_len: 1000}", "{model: other}"), "set by the sweep itself"),
+        (NGRAM, SMALL.replace("name: last", "name: ../../last"), "engines.0.name"),
+        (NGRAM, SMALL.replace("name: last", 'name: ""'), "engines.0.name"),
+        ("{method: eagle3, num_speculative_tokens: 3}", SMALL, "eagle3 needs a draft"),
     ],
 )
 def test_a_wrong_grid_is_refused_with_the_place(tmp_path, speculation, text, said):
@@ -212,3 +229,39 @@ def test_the_data_set_tells_what_is_measured(tmp_path):
     done = {row["key"] for row in read_rows([path]) if is_done(row)}
     left = [e.key(p) for e in read_grid(GRIDS[0]).engines if e.name == "llama8b" for p in e.points]
     assert done >= set(left)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "said"),
+    [
+        ("small: 3\nlarge: {hidden_size: 16}\n", "small is no shape"),
+        ("small: {max_position_embeddings: 64}\nlarge: {max_position_embeddings: 64}\n", "at most 64"),
+        ("- small\n", "holds no mapping"),
+    ],
+)
+def test_wrong_shapes_are_refused(tmp_path, shapes, said):
+    """A shape that is no config; points that the target was not made for, where no max_model_len is set."""
+    path = small_grid(tmp_path, text=SMALL.replace("settings: {max_model_len: 1000}\n", ""))
+    (tmp_path / "shapes.yaml").write_text(shapes)
+    with pytest.raises(GridError, match=said):
+        read_grid(path)
+
+
+def test_a_grid_that_is_no_text_is_refused(tmp_path):
+    """A folder, or some other file that was named by mistake."""
+    (tmp_path / "grid.yaml").write_bytes(b"\x00\xff\xfe")
+    with pytest.raises(GridError, match="is not YAML"):
+        read_grid(tmp_path / "grid.yaml")
+    with pytest.raises(GridError, match="directory"):
+        read_grid(tmp_path)
+
+
+def test_a_time_limit_that_no_engine_could_meet_imports_nothing(tmp_path, monkeypatch, capsys):
+    """It ends at once instead of after vLLM's import, which takes longer than the limit."""
+
+    def never(architectures=()):
+        raise AssertionError("vLLM was imported")
+
+    monkeypatch.setattr("profiler.sweep.session.import_vllm", never)
+    assert main([str(small_grid(tmp_path)), "--out", str(tmp_path / "out"), "--time-limit", "5"]) == 0
+    assert "too short" in capsys.readouterr().out

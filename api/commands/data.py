@@ -40,7 +40,7 @@ def plot(
     out: Annotated[Path, typer.Option("--out", help="Folder for the PNG files.")],
     data: Folder = _HERE,
 ) -> Callable[[], int]:
-    """Speedup over concurrency by method and context. For example: specworth data plot --out plots"""
+    """Speedup over concurrency by method, context and class. For example: specworth data plot --out plots"""
 
     def job() -> int:
         from api.commands.run_data import run_plot

@@ -8,11 +8,13 @@ from pathlib import Path
 from api.report.content import Table
 from api.report.terminal import print_table
 from profiler.measurements import read_cells, read_engines
-from profiler.measurements.coverage import CONCURRENCY_BANDS, CONTEXT_BANDS, band_name, coverage
+from profiler.measurements.coverage import CONCURRENCY_BANDS, CONTEXT_BANDS, band_name, coverage, real_coverage
 from profiler.measurements.deployment import read_shapes
 from profiler.measurements.memory import compare_memory
 from profiler.measurements.noise import noise_floor
 from profiler.measurements.plots import draw_speedups
+from profiler.measurements.real_pair import read_real_pair
+from profiler.measurements.real_plots import draw_real_speedups
 from profiler.measurements.schema import MissingSchemaLibraryError, check_tables
 
 GIB = 2**30
@@ -64,6 +66,7 @@ def run_check(folder: Path) -> int:
             ),
         ),
     )
+    _print_real_pairs(folder)
     try:
         problems = check_tables(folder)
     except MissingSchemaLibraryError as error:
@@ -75,8 +78,24 @@ def run_check(folder: Path) -> int:
     return 1 if problems else 0
 
 
+def _print_real_pairs(folder: Path) -> None:
+    rows = read_real_pair(folder)
+    if not rows:
+        return
+    seen = real_coverage(rows)
+    print_table(
+        f"\nReal pairs end to end: {seen.cells} cells in {seen.runs} runs, by concurrency",
+        Table(("engine", *map(str, seen.concurrency)), seen.by_concurrency),
+    )
+    print_table("\nBy class of prompts", Table(("engine", *seen.classes), seen.by_class))
+    print_table(
+        "\nSpeedups of throughput, and greedy answers that are the baseline's",
+        Table(("engine", "cells", "lowest", "median", "highest", "identical"), seen.gains),
+    )
+
+
 def run_plot(folder: Path, out: Path) -> int:
     """Draw and name the files; 0."""
-    for path in draw_speedups(read_cells(folder), out):
+    for path in [*draw_speedups(read_cells(folder), out), *draw_real_speedups(read_real_pair(folder), out)]:
         print(path)
     return 0

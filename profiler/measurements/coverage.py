@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from statistics import mean, median
 
 from profiler.measurements.table import Row
 
@@ -40,6 +41,47 @@ class Coverage:
     by_k: tuple[tuple[str, ...], ...]
     flags: tuple[tuple[str, int, str], ...]  # flag, runs, meaning
     without_baseline: int
+
+
+@dataclass(frozen=True, slots=True)
+class RealCoverage:
+    """Cells of real pairs (not runs) by engine: counts by class, the range of speedups, and identical answers."""
+
+    cells: int
+    runs: int
+    concurrency: tuple[int, ...]
+    classes: tuple[str, ...]
+    by_concurrency: tuple[tuple[str, ...], ...]
+    by_class: tuple[tuple[str, ...], ...]
+    gains: tuple[tuple[str, ...], ...]  # engine, cells with a speedup, lowest, median, highest, identical answers
+
+
+def real_coverage(rows: Iterable[Row]) -> RealCoverage:
+    """Count what rows of real_pair_cells.csv cover, and what came out."""
+    runs = list(rows)
+    cells = list({row["cell_id"]: row for row in runs}.values())
+    engines = list(dict.fromkeys(row["engine"] for row in cells))
+
+    def table(name: str, values: Sequence[object]) -> tuple[tuple[str, ...], ...]:
+        counts = Counter((row["engine"], row[name]) for row in cells)
+        return tuple((engine, *(str(counts[engine, value] or "-") for value in values)) for engine in engines)
+
+    def gain(engine: str) -> tuple[str, ...]:
+        own = [row for row in cells if row["engine"] == engine]
+        speedups = [row["speedup_end_to_end"] for row in own if row["speedup_end_to_end"] is not None]
+        same = [row["identical_share"] for row in own if row["identical_share"] is not None]
+        range_ = (
+            [f"{value:.2f}" for value in (min(speedups), median(speedups), max(speedups))] if speedups else ["-"] * 3
+        )
+        return (engine, str(len(speedups)), *range_, f"{mean(same):.0%}" if same else "-")
+
+    slots = sorted({row["concurrency"] for row in cells})
+    classes = sorted({row["structure"] for row in cells})
+    return RealCoverage(
+        cells=len(cells), runs=len(runs), concurrency=tuple(slots), classes=tuple(classes),
+        by_concurrency=table("concurrency", slots), by_class=table("structure", classes),
+        gains=tuple(gain(engine) for engine in engines),
+    )  # fmt: skip
 
 
 def band_name(band: tuple[int, int]) -> str:

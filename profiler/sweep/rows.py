@@ -23,6 +23,8 @@ from profiler.errors import SpecworthError
 from profiler.sweep.closed_loop import PROTOCOL_VERSION, CellMeasurement
 from profiler.sweep.grid import EngineSpec, Point
 
+# What the data set flags so is to be measured again: groups of prefills under protocol 1, a disturbed host.
+_AGAIN = {"clumped", "unsteady"}
 _MOST_S_OF_PROTOCOL_1 = 6.0  # a cell of protocol 1 that took so long was ended by its own limit, and done
 
 
@@ -149,8 +151,9 @@ def _merged_rows(path: Path) -> list[dict[str, Any]]:
     """What a sweep asks of rows, of the data set's table: `csv` alone, since a GPU host has nothing of ours."""
     with path.open(encoding="utf-8", newline="") as file:
         return [
-            {"key": row["key"], "engine": row["engine"], "ended_by": row["ended_by"]} for row in csv.DictReader(file)
-        ]
+            {"key": row["key"], "engine": row["engine"], "ended_by": row["ended_by"]}
+            for row in csv.DictReader(file) if not _AGAIN & set((row.get("flags") or "").split())
+        ]  # fmt: skip
 
 
 def _quantile(values: Sequence[float] | NDArray[np.float64], q: float, scale: float) -> float | None:

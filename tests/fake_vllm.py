@@ -46,6 +46,7 @@ class Knobs:
     put_off_status: int = 429
     retry_after: str | None = None  # what the header says then
     metrics_delay_s: float = 0.0
+    waiting: int = 0  # requests that it says wait in its queue
     put_off_in_stream: bool = False  # as vLLM does once it has answered 200
     most_at_once: int | None = None  # more are put off, as a gateway's limit does
 
@@ -71,6 +72,7 @@ class FakeVllm:
 
     def metrics(self) -> str:
         lines = [f'vllm:num_requests_running{{model_name="{self.knobs.model}"}} {self.in_flight}']
+        lines.append(f'vllm:num_requests_waiting{{model_name="{self.knobs.model}"}} {self.knobs.waiting}')
         for name in ("prompt_tokens", "generation_tokens", "request_success"):
             lines.append(f'vllm:{name}_total{{model_name="{self.knobs.model}"}} {self.counts.get(name, 0.0)}')
         cache = f'block_size="{self.knobs.block_size}",num_gpu_blocks="100",user_specified_block_size="False"'

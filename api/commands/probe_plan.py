@@ -47,7 +47,8 @@ def plan_around(
     for name in _SERVED:
         value = argument(words, "--" + name.replace("_", "-"))
         asked[name] = int(value) if value is not None and value.isdecimal() else None
-    missing = [name for name in ("target", "gpu", "method") if not asked.get(name)]
+    needed = (("target", "target"), ("gpu", "GPU"), ("method", "method"))
+    missing = [told for name, told in needed if not asked.get(name)]
     if missing:
         return (
             None,

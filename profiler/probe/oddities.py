@@ -10,6 +10,7 @@ from profiler.probe.record import Record
 from profiler.probe.settings import Setting
 
 _ALIKE = 0.1  # a tenth more or fewer output tokens is other work, beyond what ties at temperature 0 make of it
+_QUEUED = 0.1  # of the asked concurrency
 _KEPT_UP = 0.8  # of the asked concurrency; four turnovers keep it above 0.85 (profiler.probe.rounds)
 _ARMS: tuple[Arm, Arm] = ("baseline", "speculative")
 
@@ -42,6 +43,15 @@ def _of_setting(record: Record, setting: Setting) -> Iterator[str]:
             yield (
                 f"{arm}: {in_flight:.1f} requests in flight on average instead of {setting.concurrency}: "
                 f"{_why_few(waves)}"
+            )
+    for arm in _ARMS:
+        gauges = [g for t in record.waves if t.arm == arm and t.setting == setting for g in t.wave.gauges]
+        waiting = [g.waiting for g in gauges if g.waiting is not None]
+        if waiting and sum(waiting) / len(waiting) > _QUEUED * setting.concurrency:
+            yield (
+                f"{arm}: of {setting.concurrency} requests {sum(waiting) / len(waiting):.1f} waited in the server's "
+                "queue on average: it takes fewer at once (--max-num-seqs, or what its KV cache holds), so this is not "
+                f"its speed with {setting.concurrency} running"
             )
     counts = point.acceptance
     if counts is not None and counts.drafts and not counts.accepted_tokens:

@@ -159,11 +159,18 @@ def launched(
 
 
 def _start(command: ServeCommand, *, log: Path, host: str, port: int) -> Server:
-    log.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        sink = log.open("wb")
+    except OSError as error:
+        raise LaunchError(
+            f"the server's log {log} cannot be written", expected="a folder that can be written to",
+            got=(error.strerror or "an error").lower(), remedy="name another with --log-folder",
+        ) from error  # fmt: skip
     environment = server_environment(command.environment)
     words = command.command(host=host, port=port)
     try:
-        with log.open("wb") as sink:
+        with sink:
             process = subprocess.Popen(
                 words,
                 stdin=subprocess.DEVNULL,

@@ -365,3 +365,14 @@ def test_weights_from_two_places_are_compared_under_one_name_alone(one_name: boo
         else:
             with pytest.raises(EndpointError, match="different models"):
                 run.run()
+
+
+def test_a_queue_in_the_server_is_told() -> None:
+    """Where --max-num-seqs is below the asked concurrency, the rest waits: TTFT holds the queue, and a note says so."""
+    slow = {**SLOW, "step_s": 0.05}
+    with fake_vllm(Knobs(**slow, waiting=2)) as base, fake_vllm(Knobs(**FAST)) as spec:
+        run = session(Attached(speculative_url=spec.url, baseline_url=base.url), n=16)
+        run.run()
+        notes = [note for note in profile_of(run).notes if "queue" in note]
+    assert len(notes) == 1
+    assert notes[0].startswith("baseline: of 4 requests 2.0 waited")

@@ -5,6 +5,7 @@ import pytest
 from profiler.measurements import read_cells, read_engines
 from profiler.measurements.columns import CELL_COLUMNS, ENGINE_COLUMNS, column_table
 from profiler.measurements.merge import merge_sweep
+from profiler.measurements.real_pair import REAL_COLUMNS
 from profiler.measurements.schema import check_tables
 from profiler.measurements.table import write_cells, write_engines
 
@@ -19,6 +20,7 @@ def test_the_data_card_explains_every_column(ours):
     card = (ours.parent / "README.md").read_text(encoding="utf-8")
     assert column_table(CELL_COLUMNS) in card
     assert column_table(ENGINE_COLUMNS) in card
+    assert column_table(REAL_COLUMNS) in card
 
 
 @pytest.fixture

@@ -105,10 +105,11 @@ class ArmUnderProbe:
         Raises:
             EndpointError: the server refuses whatever is sent; LaunchError where it is ours and has died.
         """
-        if setting.concurrency in self.warm or not prompts:
+        at_once = min(setting.concurrency, len(prompts))  # what the wave can have in flight
+        if at_once in self.warm or not prompts:
             return
-        self.listen(Event("phase", f"{self.name}: warming up for {setting.concurrency} at once"))
-        chosen = [prompts[i % len(prompts)] for i in range(setting.concurrency)]
+        self.listen(Event("phase", f"{self.name}: warming up for {at_once} at once"))
+        chosen = prompts[:at_once]
         wave = await self._warm_wave(setting, chosen)
         if not wave.whole and _lacks_template(wave.served):
             self.api_is_chat = False
@@ -116,7 +117,7 @@ class ArmUnderProbe:
         if not wave.whole and not all(s.too_long for s in wave.served):
             self.fail_if_dead()
             raise _refusal(self.name, self.facts.url, wave.served)
-        self.warm.add(setting.concurrency)
+        self.warm.add(at_once)
 
     async def _warm_wave(self, setting: Setting, prompts: Sequence[Prompt]) -> Wave:
         mirrored = [(i, _mirrored(prompt)) for i, prompt in enumerate(prompts)]

@@ -231,7 +231,7 @@ class Conduct:
         seen = {setting for setting, _ in extras}
         for temperature in self.settings.also_temperatures:
             setting = Setting(self.settings.concurrency, temperature)
-            if setting not in seen and self._affordable(arm, setting):
+            if setting != self.settings.main and setting not in seen and self._affordable(arm, setting):
                 return setting
         if not self.settings.look_around or len(extras) >= MAX_EXTRAS:
             return None

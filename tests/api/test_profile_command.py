@@ -159,8 +159,7 @@ def test_a_signal_in_a_wave_leaves_a_partial_profile_and_no_process(
     assert [w.stopped_early for w in profile.waves[1:]] in ([], ["interrupted"])  # nothing, or what was answered
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_amid_a_wave_keeps_its_answers(command: Any, tmp_path: Path, number: signal.Signals) -> None:
+def test_a_signal_amid_a_wave_keeps_its_answers(command: Any, tmp_path: Path) -> None:
     """The wave that was running is in the profile, with the answers that had come, and named as interrupted."""
     process = started(command("--events"))
     assert process.stdout is not None
@@ -168,9 +167,9 @@ def test_a_signal_amid_a_wave_keeps_its_answers(command: Any, tmp_path: Path, nu
         told = json.loads(line)
         if told["event"] == "progress" and told.get("answered", 0) >= 5:
             break
-    process.send_signal(number)
+    process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 128 + number
+    assert process.returncode == 143
     assert "(partial)" in errors
     profile = read(tmp_path)
     (wave,) = profile.waves
@@ -313,13 +312,12 @@ def test_two_signals_are_one_and_the_measurement_is_kept(command: Any, tmp_path:
     wait_for(lambda: not group_lives(group), timeout_s=25.0)
 
 
-@pytest.mark.parametrize("said", ["baseline: server stopped", "speculative: starting"])
-def test_a_signal_between_two_servers_leaves_none(command: Any, tmp_path: Path, said: str) -> None:
+def test_a_signal_between_two_servers_leaves_none(command: Any, tmp_path: Path) -> None:
     """After the one and before the other: what the baseline answered is kept, and nothing runs."""
     process = started(command("--events", "--no-look-around"))
     assert process.stdout is not None
     for line in process.stdout:
-        if said in json.loads(line).get("text", ""):
+        if "baseline: server stopped" in json.loads(line).get("text", ""):
             break
     process.send_signal(signal.SIGTERM)
     output, errors = process.communicate(timeout=60)

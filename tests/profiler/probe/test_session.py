@@ -376,3 +376,23 @@ def test_a_queue_in_the_server_is_told() -> None:
         notes = [note for note in profile_of(run).notes if "queue" in note]
     assert len(notes) == 1
     assert notes[0].startswith("baseline: of 4 requests 2.0 waited")
+
+
+def test_no_more_is_warmed_up_than_can_be_in_flight() -> None:
+    """A concurrency far above the number of prompts is no reason to send thousands of warm-ups."""
+    with fake_vllm(Knobs(**SLOW)) as base, fake_vllm(Knobs(**FAST)) as spec:
+        run = session(Attached(speculative_url=spec.url, baseline_url=base.url), n=16, concurrency=5000)
+        run.run()
+    assert len(base.bodies) == len(spec.bodies) == 16 + 16
+    assert any("16 prompts are few for 5000" in note for note in run.record.notes)
+
+
+def test_the_asked_temperature_named_again_is_no_other_point() -> None:
+    """--temperature 0 --also-temperature 0 measures once: a second time would mix into the first's pairs."""
+    with fake_vllm(Knobs(**SLOW)) as base, fake_vllm(Knobs(**FAST)) as spec:
+        both = Attached(speculative_url=spec.url, baseline_url=base.url)
+        run = session(both, n=80, temperature=0.0, also_temperatures=(0.0,))
+        run.run()
+        profile = profile_of(run)
+    assert len(profile.points) == 1
+    assert profile.points[0].pairs == 16

@@ -13,7 +13,7 @@ import pytest
 from profiler.sweep import session
 from profiler.sweep.__main__ import main
 from profiler.sweep.grid import read_grid
-from profiler.sweep.process import lead_group, running
+from profiler.sweep.process import attend, lead_group, running
 from profiler.sweep.rows import RowsError, append_row, read_rows
 from profiler.sweep.session import SweepOptions, run_sweep
 from profiler.sweep.worker import DISK_FULL
@@ -185,3 +185,28 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert main([str(small_grid(tmp_path)), "--out", str(tmp_path / "file" / "out")]) == 1
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def beat_for_a_while(heartbeat, seconds):
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        heartbeat.value = time.monotonic()
+        time.sleep(0.02)
+    time.sleep(60.0)
+
+
+@pytest.mark.parametrize(
+    ("target", "limit_s", "reason"),
+    [(beat_for_a_while, 60.0, "no output"), (beat_for_a_while, 0.3, "the time limit came"), (None, 60.0, None)],
+)
+def test_an_engine_that_stands_still_or_takes_too_long_is_not_waited_for(tmp_path, target, limit_s, reason):
+    """While it beats it is let be; what ends by itself needs no reason."""
+    context = multiprocessing.get_context("fork")
+    heartbeat, began = context.Value("d", time.monotonic()), time.monotonic()
+    process = context.Process(target=target, args=(heartbeat, 0.6) if target else ())
+    with running(process):
+        found = attend(process, heartbeat, tmp_path / "no.log", until=began + limit_s, stall_s=0.5)
+    assert (found or "").startswith(reason or "")
+    assert (found is None) is (reason is None)
+    assert time.monotonic() - began > (1.0 if reason == "no output" else 0.0)
+    assert not process.is_alive()

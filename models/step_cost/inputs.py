@@ -32,7 +32,7 @@ class StepCostInputs:
 
     `base_*` is the target's pass without speculation over one token a sequence, `step_*` its pass over drafted and
     bonus tokens, `draft_*` one drafter pass over one token a sequence, `draft_first_flops` its first pass, which also
-    takes in the tokens of the step before.
+    takes in the tokens of the step before (logits are computed for one token a sequence).
     """
 
     method: NDArray[np.str_]  # "baseline" or one of profiler.deployment.METHODS
@@ -87,6 +87,7 @@ class _Drafters:
     weight_bytes: Floats
     kv_bytes: Floats
     flops: Floats  # per token
+    output_flops: Floats  # of which the output layer
     prefill_flops: Floats
     peak: Floats
 
@@ -192,9 +193,9 @@ def step_cost_table(
         draft_weight_bytes=drafters.weight_bytes,
         draft_kv_bytes=drafters.kv_bytes,
         draft_flops=b * drafters.flops,
-        draft_first_flops=tokens * drafters.flops,
+        draft_first_flops=tokens * (drafters.flops - drafters.output_flops) + b * drafters.output_flops,
         draft_peak_flops_per_s=drafters.peak,
-        prefill_flops=prompt * target.flops_per_token(cached + prompt / 2.0) / ranks,
+        prefill_flops=_prefill_flops(target, prompt, cached + prompt / 2.0) / ranks,
         draft_prefill_flops=drafters.prefill_flops,
         prefill_tokens=prompt,
         prefill_chunks=chunks,
@@ -214,6 +215,19 @@ def step_cost_table(
 def _kv_split(architecture: Architecture, ranks: int) -> int:
     """Over how many ranks the KV cache divides: not at all for MLA, at most by the KV heads (they are replicated)."""
     return 1 if architecture.is_mla else min(ranks, max(architecture.num_kv_heads, 1))
+
+
+def _output_flops(architecture: Architecture) -> float:
+    """Of the output layer for one token; its table is the embedding's where the two are tied."""
+    role = "embedding" if architecture.tie_word_embeddings else "lm_head"
+    return 2.0 * sum(group.parameters for group in architecture.weights if group.role == role)
+
+
+def _prefill_flops(architecture: Architecture, prompt: Floats, past: Floats) -> Floats:
+    """Of a prompt whose tokens attend to `past` tokens on average; only the last one's logits are computed."""
+    output = _output_flops(architecture)
+    flops: Floats = prompt * (architecture.flops_per_token(past) - output) + output
+    return flops
 
 
 def _peak(deployment: Deployment, architecture: Architecture) -> float:
@@ -239,7 +253,7 @@ def _drafters(
     """What one pass of each row's drafter moves and computes; past: mean tokens that a prompt's token attends to."""
     ranks, target = deployment.tensor_parallel_size, deployment.target
     passes, layers, weights, kv, flops, prefill = np.zeros((6, *b.shape))
-    peak = np.full(b.shape, _peak(deployment, target))
+    output, peak = np.zeros(b.shape), np.full(b.shape, _peak(deployment, target))
     for index, speculation in enumerate(speculations):
         if speculation is None or speculation.method in ("ngram", "suffix"):
             continue
@@ -253,9 +267,10 @@ def _drafters(
         weights[rows] = draft.decode_weight_bytes(b[rows]) / ranks
         kv[rows] = b[rows] * draft.kv_read_bytes(context[rows], deployment.kv_cache_dtype) / split
         flops[rows] = draft.flops_per_token(context[rows]) / ranks
-        prefill[rows] = prompt[rows] * draft.flops_per_token(past[rows]) / ranks
+        prefill[rows] = _prefill_flops(draft, prompt[rows], past[rows]) / ranks
+        output[rows] = _output_flops(draft) / ranks
         peak[rows] = _peak(deployment, draft)
-    return _Drafters(passes, layers, weights, kv, flops, prefill, peak)
+    return _Drafters(passes, layers, weights, kv, flops, output, prefill, peak)
 
 
 def _weights_of(speculation: Speculation, target: Architecture) -> Architecture:

@@ -7,22 +7,26 @@ them. Its content decides how vLLM launches it:
     piecewise   a prefill beside them, or decodes of unequal length: graphs between the attentions, launched by the host
     ungraphed   more tokens than the largest captured graph has: the host launches every kernel
 
-The host works ahead of the GPU, so that the slower of the two decides, with a soft corner:
+The host works ahead of the GPU, so that the slower of the two decides:
 
-    graph      = gpu + b · o_seq_graph
-    otherwise  = (gpu^p + host^p)^(1/p),  host = layers · (o_piece | o_ungraphed) + b · o_seq
-    gpu  = layers · o_layer + (mem⁴ + comp⁴)^¼ + all-reduces
+    graph      = gpu
+    otherwise  = max(gpu, host),  host = layers · (o_piece | o_ungraphed) + b · o_seq
+    gpu  = layers · o_layer + (mem⁴ + comp⁴)^¼ + all-reduces + b · o_seq_graph
     mem  = weight bytes / (e_bw · bandwidth) + KV bytes / (e_kv · bandwidth)
     comp = (decode FLOPs / e_f + prefill FLOPs / e_p) / peak
 
-so that a pass with a prefill costs its floor at least. Speculation adds the drafting (k passes of the drafter, the
-first over all tokens of the pass) and the method's work for a step: for verification, or, where vLLM schedules
-synchronously, for the whole step and each sequence.
+so that a pass with a prefill costs its floor at least. The maximum has a slightly soft corner, for the fit's sake.
+Speculation adds the drafting (k passes of the drafter, the first over all tokens of the pass) and the method's work for
+a step: for verification, or, where vLLM schedules synchronously, for the whole step and each sequence. Where it
+schedules asynchronously, the host goes on to launch the drafter while the GPU still verifies, so that of the whole step
+the slower of the two decides, max(gpu + drafting gpu, host + drafting host); a synchronous step is the sum of its
+passes, each at the slower of the two.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +39,6 @@ COPYING = ("ngram", "suffix")
 # Prefills beside the decodes at which passes are priced; between them cost is interpolated. The floor's jumps lie at
 # the first few, beyond them cost is all but linear.
 PREFILL_GRID: Floats = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 8.0, 32.0, 1024.0])
-_LAUNCH_POWER = 3.0  # p above: left free, fits gave 2.7 to 3.4
 
 
 def price_passes(
@@ -68,22 +71,31 @@ def price_passes(
         gpu = gpu + _reduce_ms(i, c, reduced=reduced[:, None] * share, prefills=prefills)
     layers = i.layers[:, None]
     per_layer = np.where(ungraphed, c["o_ungraphed_ms"], c["o_piece_ms"])
-    launched = _slower(gpu, layers * np.where(i.eager[:, None], c["o_eager_ms"], per_layer) + b * c["o_seq_ms"])
-    graph = gpu + b * c["o_seq_graph_ms"]
+    host_ms = layers * np.where(i.eager[:, None], c["o_eager_ms"], per_layer) + b * c["o_seq_ms"]
+    gpu = gpu + b * c["o_seq_graph_ms"]
+    graph = gpu
+    launched = _slower(gpu, host_ms)
     copying = np.isin(i.method, COPYING) if speculative else np.zeros(len(i), dtype=np.bool_)
     if copying.any():
         # One graph holds equally long decodes: either every sequence drafted, or the pass is piecewise.
         alike = np.where(copying, i.draft_share ** np.minimum(i.concurrency, 64.0), 1.0)[:, None]
         graph = alike * graph + (1.0 - alike) * launched
-    passes: Floats = np.where(mixed | ungraphed | i.eager[:, None], launched, graph)
+    in_pieces = mixed | ungraphed | i.eager[:, None]
+    passes: Floats = np.where(in_pieces, launched, graph)
     if not speculative:
         return passes
-    host = np.isin(i.method, HOST_METHODS)
-    own = np.where(host, c["o_sync_ms"] + i.concurrency * c["o_propose_ms"], c["o_verify_ms"])
+    synchronous = np.isin(i.method, HOST_METHODS)
+    own = np.where(synchronous, c["o_sync_ms"] + i.concurrency * c["o_propose_ms"], c["o_verify_ms"])
     step = passes + own[:, None]
     if i.draft_passes.any():
-        step = step + _drafting_ms(i, c, prefills=prefills, share=share, ungraphed=ungraphed)
-    idle = ((i.num_speculative_tokens == 0) & ~host)[:, None]
+        first, later = _drafting(i, c, prefills=prefills, share=share, ungraphed=ungraphed)
+        once, again = _often(i.draft_passes[:, None])
+        together = once * first.gpu_ms + again * later.gpu_ms
+        side_by_side = _slower(gpu + together, host_ms + once * first.host_ms + again * later.host_ms)
+        one_by_one = once * _slower(first.gpu_ms, first.host_ms) + again * _slower(later.gpu_ms, later.host_ms)
+        overlapping = np.where(in_pieces, side_by_side, graph + together) + own[:, None]
+        step = np.where((synchronous | (i.draft_passes == 0.0))[:, None], step + one_by_one, overlapping)
+    idle = ((i.num_speculative_tokens == 0) & ~synchronous)[:, None]
     step = np.where(idle, passes * idle_tier_factor, step)
     return np.where((i.method == BASELINE)[:, None], passes, step)
 
@@ -96,9 +108,16 @@ def _content(i: StepCostInputs) -> tuple[Floats, Floats, Floats]:
 
 
 def _slower(first: Floats, second: Floats) -> Floats:
-    """(a^p + b^p)^(1/p): the larger of two, with a soft corner; p = 3."""
-    both: Floats = np.cbrt(first * first * first + second * second * second)
-    return both
+    """The larger of two, with a corner that is soft within a few per cent: (a^16 + b^16)^(1/16)."""
+    both = np.square(np.square(np.square(np.square(first)))) + np.square(np.square(np.square(np.square(second))))
+    larger: Floats = np.sqrt(np.sqrt(np.sqrt(np.sqrt(both))))
+    return larger
+
+
+def _often(passes: Floats) -> tuple[Floats, Floats]:
+    """How often a step runs the first drafter pass, and how often a later one."""
+    once = np.minimum(passes, 1.0)
+    return once, passes - once
 
 
 def _gpu_ms(
@@ -122,10 +141,18 @@ def _reduce_ms(i: StepCostInputs, c: Mapping[str, float], *, reduced: Floats, pr
     return reduces
 
 
-def _drafting_ms(
+@dataclass(frozen=True, slots=True)
+class _Drafting:
+    """One drafter pass of each content (n, G): what the GPU needs, and what the host needs to launch it."""
+
+    gpu_ms: Floats
+    host_ms: Floats
+
+
+def _drafting(
     i: StepCostInputs, c: Mapping[str, float], *, prefills: Floats, share: Floats, ungraphed: NDArray[np.bool_]
-) -> Floats:
-    """Drafting of one step (n, G): k passes of a head or a draft model, the first over the pass's own tokens too."""
+) -> tuple[_Drafting, _Drafting]:
+    """The first pass of a head or a draft model, which also runs over the pass's own tokens, and each later one."""
     mixed = prefills > 0.0
     drafter = {"layers": i.draft_layers, "bandwidth": i.bandwidth_bytes_per_s, "peak": i.draft_peak_flops_per_s,
                "weights": i.draft_weight_bytes[:, None]}  # fmt: skip
@@ -141,9 +168,4 @@ def _drafting_ms(
     floor = np.where(model, c["o_draft_host_ms"], np.where(mixed | ungraphed, c["o_head_host_ms"], 0.0))
     first_floor = np.where(ungraphed, np.where(model, layers * c["o_ungraphed_ms"], c["o_head_bare_ms"]), floor)
     first_floor = first_floor + np.where(model & (mixed | ungraphed), b * c["o_seq_ms"], 0.0)
-    passes = i.draft_passes[:, None]
-    started = np.minimum(passes, 1.0)
-    drafting: Floats = started * _slower(first + head, np.maximum(first_floor, eager)) + (passes - started) * _slower(
-        later + head, np.maximum(floor, eager)
-    )
-    return drafting
+    return _Drafting(first + head, np.maximum(first_floor, eager)), _Drafting(later + head, np.maximum(floor, eager))

@@ -2,7 +2,8 @@
 
 Runs of one cell become one row: the median of each label over its runs, where runs that a flag doubts count only if
 there is no other. Speedups are to the joined baseline of the same point. Left out are engines whose capture sizes were
-not vLLM's own (graphs without multiples of k + 1 pad every step) and runs that a fault of their protocol made wrong. A cell without a baseline is fitted to and not judged.
+not vLLM's own (graphs without multiples of k + 1 pad every step) and runs that a fault of their protocol made wrong. A
+cell without a baseline is fitted to and not judged.
 """
 
 from __future__ import annotations
@@ -186,10 +187,6 @@ def joined_runs(rows: Sequence[Row]) -> list[Row]:
 def _steady(row: Row) -> bool:
     """Not of a loop whose requests prefilled in groups (`profiler.measurements.estimate.CLUMPED_FROM`)."""
     return "clumped" not in (row["flags"] or "").split()
-
-
-def _learned_from(row: Row) -> bool:
-    return "compilation_config" not in row["key"] and not LEFT_OUT & set((row["flags"] or "").split())
 
 
 def _doubted(row: Row) -> bool:

@@ -62,14 +62,10 @@ def speedup(speculation, tau, concurrency, prompt=128, output=128, **others):
     ("speculation", "tau", "measured", "within"),
     [
         # data/measurements/cost_cells.csv, Llama-3.1-8B, 128 tokens out: {(concurrency, prompt): end-to-end speedup}
-        (
-            MEASURED_HEAD,
-            2.53,
-            {(1, 128): 1.78, (4, 1024): 1.71, (16, 128): 1.69, (32, 512): 1.29, (128, 128): 0.96},
-            0.12,
-        ),
-        (DRAFT, 2.63, {(1, 128): 0.72, (4, 1024): 0.78, (16, 1024): 0.78, (64, 128): 0.77, (128, 128): 0.65}, 0.14),
-        (NGRAM, 2.36, {(1, 128): 1.54, (16, 1024): 1.18, (32, 512): 1.24, (64, 128): 1.03, (128, 128): 0.93}, 0.12),
+        (MEASURED_HEAD, 2.53, {(1, 128): 1.78, (1, 4096): 1.66, (4, 1024): 1.70}, 0.06),
+        (EAGLE3, 2.53, {(1, 128): 1.96, (4, 1024): 1.80, (16, 1024): 1.44, (64, 128): 1.24, (128, 128): 0.95}, 0.16),
+        (DRAFT, 2.61, {(1, 128): 0.72, (2, 512): 0.68, (4, 1024): 0.78}, 0.1),
+        (NGRAM, 2.35, {(1, 128): 1.54, (8, 512): 1.41, (16, 1024): 1.20, (64, 128): 0.92, (128, 128): 0.80}, 0.12),
     ],
 )
 def test_measured_speedups_are_met(speculation, tau, measured, within):
@@ -80,13 +76,13 @@ def test_measured_speedups_are_met(speculation, tau, measured, within):
     np.testing.assert_allclose(found, list(measured.values()), rtol=within)
 
 
-def test_speculation_pays_again_beyond_the_graphs():
-    """k = 3 at 128 sequences leaves the captured graphs and the baseline does not; at 256 both have left them: measured
-    0.96 at 128 x 128 and 1.64 at 256 x 128 with 64 tokens out."""
-    dip = speedup(MEASURED_HEAD, 2.55, [32, 128])
-    again = speedup(MEASURED_HEAD, 2.55, 256, output=64)
-    assert dip[1] < 1.05 < 1.2 < dip[0]
-    assert again > 1.2
+def test_beyond_the_graphs_little_is_left_to_gain():
+    """k = 3 at 128 sequences leaves the captured graphs and the baseline does not: measured 1.44 at 16 x 1,024, 0.95 at
+    128 x 128. At 256 both have left them: 1.01."""
+    few, many = speedup(EAGLE3, 2.55, [16, 128], [1024, 128])
+    most = speedup(EAGLE3, 2.55, 256, output=64)
+    assert many < 1.05 < 1.3 < few
+    assert 0.85 < most < 1.15
 
 
 def test_a_1b_draft_model_never_pays_on_vllm_0_26():
@@ -95,9 +91,9 @@ def test_a_1b_draft_model_never_pays_on_vllm_0_26():
 
 
 def test_lookup_that_never_drafts_is_not_free():
-    """n-gram without any match: measured 0.72 at 16 x 1,024 and 0.63 at 64 x 128."""
-    found = speedup(NGRAM, 1.0, [16, 64], [1024, 128], draft_share=0.0)
-    np.testing.assert_allclose(found, [0.72, 0.63], rtol=0.12)
+    """n-gram without any match: measured 0.51 at 1 x 128."""
+    assert speedup(NGRAM, 1.0, 1, 128, draft_share=0.0) == pytest.approx(0.51, rel=0.15)
+    assert (speedup(NGRAM, 1.0, [4, 16, 64], [1024, 1024, 128], draft_share=0.0) < 0.85).all()
 
 
 def test_the_baseline_s_step_is_the_measured_one():
@@ -109,12 +105,12 @@ def test_the_baseline_s_step_is_the_measured_one():
 
 
 def test_a_prefill_beside_decodes_has_a_floor():
-    """Llama-3.1-8B: 5 ms a decode step, 9 to 12 ms with 128 tokens of prefill beside it, 25 ms beyond 512 tokens."""
+    """Llama-3.1-8B: 5 ms a decode step, 7 with 128 tokens of prefill beside it, 19 beyond 512 tokens."""
     decode, short = MODEL.predict(rows(None, 16)).without.pass_ms[0, :2]
     beyond = MODEL.predict(rows(None, 16, 512)).without.pass_ms[0, 1]
     assert 4.5 < decode < 6
-    assert 8 < short < 12
-    assert 20 < beyond < 30
+    assert 6 < short < 9
+    assert 17 < beyond < 24
 
 
 def test_a_step_grows_with_everything_that_it_does():

@@ -19,6 +19,7 @@ from profiler.metrics import Scrape, read_scrape
 from profiler.observe.served import choose_model
 
 _TIMEOUT_S = 10.0  # of one reading; a scrape of a busy vLLM takes 5 to 20 ms
+_LAST_LOOK_S = 2.0  # of the one after Ctrl-C: whoever presses it does not want to wait
 _KEY_REMEDY = "put the server's key into an environment variable and name that with --api-key-env"
 
 
@@ -41,15 +42,21 @@ def server_root(url: str) -> str:
         InputError: no address of a web server.
     """
     text = url.strip() if "://" in url else f"http://{url.strip()}"
-    parts = urlsplit(text)
     try:
-        well_formed = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
+        parts = urlsplit(text)
+        host = parts.hostname or ""
+        well_formed = parts.scheme in ("http", "https") and bool(host.encode("idna")) and (parts.port or 1) > 0
+    except ValueError:  # brackets that are not closed, a port that is none, a label that no name server knows
         well_formed = False
     if not well_formed:
         raise InputError(f"{url} is no address of a server", expected="one such as http://127.0.0.1:8000")
+    if "@" in parts.netloc:
+        raise InputError(
+            "an address with a user or a password would stand in results and messages", expected="http://HOST:PORT",
+            remedy="put the server's key into an environment variable and name that with --api-key-env",
+        )  # fmt: skip
     path = parts.path.rstrip("/")
-    for ending in ("/metrics", "/v1"):
+    for ending in ("/metrics", "/models", "/v1"):
         path = path.removesuffix(ending)
     return f"{parts.scheme}://{parts.netloc}{path}"
 
@@ -102,15 +109,15 @@ def watch(
         except KeyboardInterrupt:
             cut_short = True
             with contextlib.suppress(EndpointError):
-                scrapes.append(_reading(client, root))
+                scrapes.append(_reading(client, root, timeout_s=_LAST_LOOK_S))
     if len(scrapes) < 2:
         raise EndpointError(f"{root} answered once and then no more", got=last_failure, remedy="see the server's log")
     return Watched(root, tuple(scrapes), failed, version, last_failure, cut_short)
 
 
-def _reading(client: httpx.Client, root: str) -> Scrape:
+def _reading(client: httpx.Client, root: str, *, timeout_s: float = _TIMEOUT_S) -> Scrape:
     try:
-        reply = client.get("/metrics", follow_redirects=True)
+        reply = client.get("/metrics", follow_redirects=True, timeout=timeout_s)
     except httpx.HTTPError as error:
         raise EndpointError(
             f"{root} does not answer",

@@ -170,7 +170,10 @@ class ServedEngine:
 
     def version(self) -> str | None:
         """What the server says of itself."""
-        answer: Any = self._scraper.get("/version").json()
+        try:
+            answer: Any = self._scraper.get("/version").json()
+        except (httpx.HTTPError, ValueError):
+            return None
         return str(answer["version"]) if isinstance(answer, dict) and "version" in answer else None
 
     def close(self) -> None:

@@ -238,11 +238,30 @@ def test_any_address_of_the_server_will_do(url):
     assert server_root(url) == "http://127.0.0.1:8000"
 
 
-@pytest.mark.parametrize("url", ["", "ftp://host", "http://", "http://host:port", "file:///etc/hosts"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "ftp://host",
+        "http://",
+        "http://host:port",
+        "file:///etc/hosts",
+        "http://[::1",
+        "http://a..b",
+        "http://" + 70 * "a",
+    ],
+)
 def test_what_is_no_address_is_refused(url):
     """A slip in the address is told before anything is asked."""
     with pytest.raises(InputError, match="no address"):
         server_root(url)
+
+
+def test_a_password_in_an_address_is_refused_without_telling_it():
+    """Addresses stand in observations, profiles and messages, all of which are handed around."""
+    with pytest.raises(InputError, match="--api-key-env") as told:
+        server_root("http://me:sesame@127.0.0.1:8000")
+    assert "sesame" not in told.value.line()
 
 
 def test_what_is_saved_is_read_again(tmp_path):

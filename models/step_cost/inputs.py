@@ -72,6 +72,10 @@ class StepCostInputs:
         """Number of rows."""
         return int(self.method.shape[0])
 
+    def rows(self, index: NDArray[np.int64] | NDArray[np.bool_]) -> StepCostInputs:
+        """Some of the rows."""
+        return StepCostInputs(*(getattr(self, field.name)[index] for field in fields(self)))
+
     @classmethod
     def concatenate(cls, tables: Sequence[StepCostInputs]) -> StepCostInputs:
         """Join the rows of several tables into one, so that they are priced in one call."""

@@ -249,8 +249,7 @@ def rows_of(cells: Cells, rows: Mask) -> Cells:
     place = np.full(len(cells), -1, dtype=np.int64)
     place[rows] = np.arange(int(rows.sum()))
     parts: dict[str, Any] = {field.name: getattr(cells, field.name) for field in fields(cells)}
-    inputs = cells.inputs
-    kept = StepCostInputs(*(getattr(inputs, field.name)[rows] for field in fields(inputs)))
+    kept = cells.inputs.rows(rows)
     arrays = {name: value[rows] for name, value in parts.items() if name not in ("inputs", "baseline", "measured")}
     baseline = np.where(cells.baseline >= 0, place[cells.baseline], -1)[rows]
     return Cells(**arrays, inputs=kept, baseline=baseline, measured=cells.measured)

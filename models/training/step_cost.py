@@ -12,12 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from models.estimate import Floats
 from models.step_cost.closed_loop import Latencies, PassCosts, closed_loop
+from models.step_cost.inputs import StepCostInputs
 from models.step_cost.passes import HOST_METHODS, price_passes
-from models.training.cells import Cells, Mask
+from models.training.cells import Cells, Mask, rows_of
 from models.training.folds import folds
 
 # Value and log sd before any cell is seen, and why.
@@ -27,7 +29,7 @@ PRIOR: dict[str, tuple[float, float, str]] = {
     "e_kv": (0.56, 0.3, "the design notes' fit"),
     "e_f": (0.55, 0.3, "the design notes' fit, 0.45 to 0.55"),
     "e_p": (0.71, 0.15, "the design notes' fit"),
-    "o_piece_ms": (0.3, 0.7, "Llama-3.1-8B's mixed pass takes about 10 ms more than its roofline over 32 layers"),
+    "o_piece_ms": (0.3, 0.7, "wide"),
     "o_ungraphed_ms": (0.8, 0.5, "vllm-project/vllm-omni issue 7960: 22 to 23 ms a token over 28 layers in eager mode"),
     "o_seq_ms": (0.03, 1.0, "wide"),
     "o_seq_graph_ms": (0.01, 1.0, "wide"),
@@ -45,10 +47,12 @@ PRIOR: dict[str, tuple[float, float, str]] = {
 NAMES = tuple(PRIOR)
 # Of which these cells say nothing; sources in models/training/step_cost_document.py.
 PUBLISHED = {"o_reduce_ms": 0.0064, "e_link": 0.12, "e_link_large": 0.9, "o_eager_ms": 0.8}
-# Noise of what is fitted to, in logarithms: cells repeat within 0.3 %, the rest is what a formula of this kind leaves.
+# Noise of what is fitted to, in logarithms: cells repeat within 0.5 % in the median, the rest is what a formula of this
+# kind leaves.
 SPREAD = {"end_to_end": 0.07, "speedup": 0.05, "step": 0.10, "first_token": 0.15}
 SUSPECT_WEIGHT = 0.6  # flagged rows count a third as much (squared)
 _MOST_EVALUATIONS = 40
+_TOLERANCE = 1e-6  # of the cost and the constants: predictions then move by less than a thousandth
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +73,19 @@ class Speedups:
 
 def fit(cells: Cells, seen: Mask, *, start: StepCostFit | None = None) -> StepCostFit:
     """Robust least squares over the rows of the mask `seen`; `start` spares steps where a similar fit is known."""
-    weight = np.where(seen, np.where(cells.suspect, SUSPECT_WEIGHT, 1.0), 0.0)
     prior_sd = np.array([sd for _, sd, _ in PRIOR.values()])
     if not seen.any():
         return StepCostFit(_constants_at(np.zeros(len(NAMES))), np.diag(prior_sd**2))
-    pair = cells.judged & seen & seen[cells.baseline]
+    cells = rows_of(cells, seen)
+    weight = np.where(cells.suspect, SUSPECT_WEIGHT, 1.0)
+    pair = cells.judged
     alone = (cells.concurrency == 1) & np.isfinite(cells.first_token_ms)
     pure = cells.pure & np.isfinite(cells.step_ms)
     measured_ms, measured_speedup = cells.end_to_end_ms, cells.speedup
+    arms = _Arms.of(cells)
 
     def residuals(shift: Floats) -> Floats:
-        costs, found = latencies(cells, _constants_at(shift))
+        costs, found = _latencies(cells, arms, _constants_at(shift))
         speedup = _over_baseline(cells, found).end_to_end
         rows = [
             weight * np.log(found.end_to_end_ms / measured_ms) / SPREAD["end_to_end"],
@@ -92,7 +98,9 @@ def fit(cells: Cells, seen: Mask, *, start: StepCostFit | None = None) -> StepCo
     first = np.zeros(len(NAMES))
     if start is not None:
         first = np.log([start.constants[name] / PRIOR[name][0] for name in NAMES])
-    best = least_squares(residuals, first, loss="soft_l1", x_scale="jac", max_nfev=_MOST_EVALUATIONS)
+    best = least_squares(
+        residuals, first, loss="soft_l1", x_scale="jac", ftol=_TOLERANCE, xtol=_TOLERANCE, max_nfev=_MOST_EVALUATIONS
+    )
     return StepCostFit(_constants_at(best.x), np.linalg.inv(best.jac.T @ best.jac))
 
 
@@ -101,13 +109,38 @@ def _constants_at(shift: Floats) -> dict[str, float]:
     return PUBLISHED | {name: PRIOR[name][0] * float(np.exp(shift[row])) for row, name in enumerate(NAMES)}
 
 
+@dataclass(frozen=True, slots=True)
+class _Arms:
+    """The cells' rows by what ran: without speculation and with it, each priced as it was."""
+
+    base: NDArray[np.int64]
+    step: NDArray[np.int64]
+    base_inputs: StepCostInputs
+    step_inputs: StepCostInputs
+
+    @classmethod
+    def of(cls, cells: Cells) -> _Arms:
+        base, step = np.flatnonzero(~cells.speculative), np.flatnonzero(cells.speculative)
+        return cls(base, step, cells.inputs.rows(base), cells.inputs.rows(step))
+
+    def price(self, constants: Mapping[str, float]) -> Floats:
+        """(n, G): what the passes of each row cost."""
+        base = price_passes(self.base_inputs, constants, speculative=False)
+        step = price_passes(self.step_inputs, constants, speculative=True)
+        passes = np.empty((base.shape[0] + step.shape[0], base.shape[1]))
+        passes[self.base], passes[self.step] = base, step
+        return passes
+
+
 def latencies(cells: Cells, constants: Mapping[str, float]) -> tuple[PassCosts, Latencies]:
     """What constants predict for each row as it ran; the baseline's rows without speculation."""
-    base = price_passes(cells.inputs, constants, speculative=False)
-    step = price_passes(cells.inputs, constants, speculative=True)
+    return _latencies(cells, _Arms.of(cells), constants)
+
+
+def _latencies(cells: Cells, arms: _Arms, constants: Mapping[str, float]) -> tuple[PassCosts, Latencies]:
     costs = PassCosts(
         running=cells.concurrency,
-        pass_ms=np.where(cells.speculative[:, None], step, base),
+        pass_ms=arms.price(constants),
         prefill_chunks=cells.inputs.prefill_chunks,
         joining_passes=np.where(
             np.isin(cells.method, HOST_METHODS), constants["joining_sync"], constants["joining_async"]

@@ -1,18 +1,27 @@
-"""The service: `create_app(settings)` puts routes, limits and problem details together.
+"""The service: `create_app(settings)` puts routes, limits, history and problem details together.
 
 Started by `specworth serve`, or by any ASGI server with `uvicorn --factory api.app:create_app`.
 """
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
+import anyio.to_thread
 from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
 
-from advisor import RecommendationRequest
 from api import problems
-from api.routes import catalog, health, recommendations
+from api.access.access import Access
+from api.history.database import Database, default_url, read_url
+from api.history.history import History
+from api.openapi import describe
+from api.operation.drift import Drift, read_reference
+from api.operation.metrics import Metrics
+from api.operation.readiness import warm_up
+from api.operation.requests import Requests
+from api.routes import catalog, health, history, profiles, recommendations
 from api.settings import Settings, load_settings
 from api.version import specworth_version
 from api.worker import Worker
@@ -24,40 +33,46 @@ _DESCRIPTION = (
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
-    """The application; settings come from the environment where none are given."""
-    app = FastAPI(title="specworth", version=specworth_version(), description=_DESCRIPTION)
-    app.state.settings = settings or load_settings()
-    app.state.worker = Worker(max_waiting=app.state.settings.max_waiting)
+    """The application; settings come from the environment where none are given.
+
+    Raises InputError for settings that cannot be used together, StorageError for a database that never can.
+    """
+    settings = settings or load_settings()
+    app = FastAPI(title="specworth", version=specworth_version(), description=_DESCRIPTION, lifespan=_lifespan)
+    app.state.settings = settings
+    app.state.access = Access(settings)
+    app.state.metrics = metrics = Metrics(Drift(read_reference()))
+    app.state.history = _open_history(settings, metrics)
+    app.state.worker = Worker(max_waiting=settings.max_waiting)
+    app.add_middleware(Requests, metrics=metrics)
     problems.install(app)
-    for module in (recommendations, catalog, health):
+    for module in (recommendations, history, profiles, catalog, health):
         app.include_router(module.router)
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            app.openapi_schema = _openapi(app)
+            app.openapi_schema = describe(app)
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]  # the way that FastAPI documents for own schemas
     return app
 
 
-def _openapi(app: FastAPI) -> dict[str, Any]:
-    """FastAPI's schema, with the request body (read by hand) and the problems that every operation can answer."""
-    schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-    schemas = schema.setdefault("components", {}).setdefault("schemas", {})
-    for model in (RecommendationRequest, problems.Problem):
-        own = model.model_json_schema(ref_template="#/components/schemas/{model}")
-        schemas.update(own.pop("$defs", {}))
-        schemas[model.__name__] = own
-    for unused in ("HTTPValidationError", "ValidationError"):  # FastAPI's own shape of a 422, which we never answer
-        schemas.pop(unused, None)
-    problem = {
-        "description": "What is wrong, as problem details",
-        "content": {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
-    }
-    for path in schema["paths"].values():
-        for operation in path.values():
-            operation["responses"].pop("422", None)
-            operation["responses"]["4XX"] = problem
-            operation["responses"]["5XX"] = problem
-    return schema
+def _open_history(settings: Settings, metrics: Metrics) -> History | None:
+    if not settings.store:
+        return None
+    wait_s = settings.database_wait_s
+    database = Database(read_url(settings.database_url or default_url()), wait_s=wait_s)
+    return History(database, wait_s=wait_s, max_waiting=settings.max_waiting, observe=metrics.database)
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """Migrate and read the models before the first request; close the database after the last."""
+    kept: History | None = app.state.history
+    if kept is not None:
+        await anyio.to_thread.run_sync(kept.prepare_if_there)
+    await anyio.to_thread.run_sync(warm_up)
+    yield
+    if kept is not None:
+        await anyio.to_thread.run_sync(kept.close)

@@ -16,7 +16,20 @@ from typing import Annotated, Any
 
 import typer
 
-from api.commands import advise, catalog, data, evaluate, memory, observe, profile, serve, sweep, train
+from api.commands import (
+    advise,
+    catalog,
+    data,
+    database,
+    evaluate,
+    keys,
+    memory,
+    observe,
+    profile,
+    serve,
+    sweep,
+    train,
+)
 from api.commands.group import Group
 
 Job = Callable[[], int]  # what a command does, once its options are read; returns the exit code
@@ -52,7 +65,9 @@ app.add_typer(data.app, name="data", short_help="The measurements behind the pre
 app.command("sweep", short_help="Measure a grid of engines and traffic, for fitting the cost model.")(sweep.sweep)
 app.command("train", short_help="Rebuild the models from measured tables, yours among them.")(train.train)
 app.command("evaluate", short_help="How far off predictions are where no fit has looked.")(evaluate.evaluate)
-app.command("serve", short_help="The same as an HTTP service.")(serve.serve)
+app.command("serve", short_help="The same as an HTTP service, which keeps what it answered.")(serve.serve)
+app.add_typer(keys.app, name="keys", short_help="API keys of the service.")
+app.add_typer(database.app, name="database", short_help="The database of what the service answered.")
 
 
 def _print_version(wanted: bool) -> None:

@@ -21,9 +21,11 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from api.findings import FieldError, field_errors, shown, told
+from api.history.errors import UnavailableError
 from profiler.errors import InputError, PromptsError, SpecworthError, UnknownNameError
 
 MEDIA_TYPE = "application/problem+json"
+_RETRY_S = 5  # after a database that was away; as long as a request waits for it by default
 _MOST_ERRORS = 20  # entries in one answer; more are counted, not listed
 
 logger = logging.getLogger("specworth")
@@ -83,6 +85,11 @@ def invalid_request(error: ValidationError | RequestValidationError) -> ProblemE
 
 def from_error(error: SpecworthError) -> ProblemError:
     """One of our own errors: 422 where the user can mend it, 500 where it is our fault."""
+    if isinstance(error, UnavailableError):
+        logger.warning("database unavailable: %s", error.line())
+        detail = f"{error.what}; nothing was answered that could be lost; try again in {_RETRY_S} s"
+        headers = {"Retry-After": str(_RETRY_S)}
+        return ProblemError(503, "storage-unavailable", "The database is not available", detail, headers=headers)
     if not isinstance(error, InputError):
         return ProblemError(500, "internal", "The service is damaged", error.line())
     kind, title = "unusable", "The request cannot be answered as asked"

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Literal
 
-from pydantic import ByteSize, Field, ValidationError
+from pydantic import ByteSize, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from api.access.loopback import is_loopback
+from api.access.rate import checked_rate
 from profiler.errors import InputError
 
 PREFIX = "SPECWORTH_"
@@ -35,6 +38,31 @@ class Settings(BaseSettings):
     max_json_depth: int = Field(64, ge=8, le=500, description="deepest nesting of a request body")
     body_timeout_s: float = Field(60.0, gt=0, le=3600, description="seconds in which a body must have arrived")
     max_waiting: int = Field(64, ge=1, description="requests that may wait for the one worker thread before a 503")
+    store: bool = Field(True, description="keep every recommendation and profile in the database")
+    database_url: str | None = Field(
+        None,
+        min_length=1,
+        description="sqlite:////path or postgresql://...; left out, a file of this user",
+    )
+    database_wait_s: float = Field(5.0, gt=0, le=120, description="seconds to wait for the database before a 503")
+    api_keys_file: Path | None = Field(None, description="YAML file with the API keys' hashes, scopes and limits")
+    api_keys: SecretStr | None = Field(None, description="what would stand in that file, where there is none")
+    no_keys: bool = Field(False, description="ask for no keys although there are some; on loopback only")
+    rate_limit: str = Field("600/minute", description="requests that one key may send, or none for no limit")
+    log_format: Literal["auto", "json", "text"] = Field(
+        "auto", description="json lines, or text for people; auto is text on a terminal"
+    )
+    shutdown_s: int = Field(30, ge=1, le=3600, description="seconds that requests under way have when it stops")
+
+    @field_validator("rate_limit")
+    @classmethod
+    def _a_rate(cls, value: str) -> str:
+        return checked_rate(value)
+
+    @property
+    def on_loopback(self) -> bool:
+        """Can only this machine reach the address that is listened on?"""
+        return is_loopback(self.host)
 
 
 def load_settings(**overrides: str | int | None) -> Settings:
@@ -48,12 +76,12 @@ def load_settings(**overrides: str | int | None) -> Settings:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = str(first["loc"][0]).lower() if first["loc"] else "?"
-        label = f"--{name}" if name in given else PREFIX + name.upper()
+        label = f"--{name.replace('_', '-')}" if name in given else PREFIX + name.upper()
         known = Settings.model_fields.get(name)
         raise InputError(
             f"{label} cannot be used",
             expected=f"{_expected(first['msg'])} ({known.description if known else 'a setting'})",
-            got=repr(str(first["input"])[:80]),
+            got="something else" if name == "api_keys" else repr(str(first["input"])[:80]),
             field=label,
         ) from None
 

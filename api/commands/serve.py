@@ -1,4 +1,4 @@
-"""`specworth serve`: what it takes, and what it does."""
+"""`specworth serve`: what it takes. The start itself is in `run_serve`, imported only when it runs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,16 @@ def serve(
         str | None, typer.Option(help="Address to listen on; 127.0.0.1 (this machine alone) if not given.")
     ] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on; 8000 if not given, 0 takes a free one.")] = None,
+    database: Annotated[
+        str | None,
+        typer.Option(
+            help="Where recommendations are kept: sqlite:////path or postgresql://...; a file of yours if not given."
+        ),
+    ] = None,
+    keys: Annotated[
+        bool, typer.Option("--keys/--no-keys", help="Ask for API keys; --no-keys does not although there are some.")
+    ] = True,
+    store: Annotated[bool, typer.Option("--store/--no-store", help="Keep recommendations and profiles.")] = True,
 ) -> Callable[[], int]:
     """Answer POST /v1/recommendations over HTTP. Its documentation is then at /docs and /openapi.json.
 
@@ -23,47 +33,14 @@ def serve(
         "deployment": {"target": "Qwen/Qwen3-8B", "gpu": "H200"}}'
 
     \b
-    Limits are settings (environment): SPECWORTH_MAX_BODY_BYTES=64MiB, SPECWORTH_MAX_PROMPTS=20000, ...
-    Whoever reaches the port can ask: there is no authentication, so leave it on this machine or behind a proxy.
+    API keys: on 127.0.0.1 nobody needs one until SPECWORTH_API_KEYS_FILE names some (specworth keys new); on any
+    other address the service does not start without. --no-keys turns them off, on loopback only.
+    Every setting is also a variable: SPECWORTH_PORT, SPECWORTH_DATABASE_URL, SPECWORTH_MAX_BODY_BYTES=64MiB, ...
     """
 
     def job() -> int:
-        import sys
+        from api.commands.run_serve import run_serve
 
-        import uvicorn
-
-        from api.settings import load_settings, unknown_settings
-
-        settings = load_settings(host=host, port=port)
-        _check_address(settings.host, settings.port)
-        for name in unknown_settings():
-            print(f"specworth: ignored {name}: no such setting", file=sys.stderr)
-        # A string, so that the application is imported by the server and not by the command line.
-        uvicorn.run("api.app:create_app", factory=True, host=settings.host, port=settings.port, log_level="info")
-        return 0
+        return run_serve(host=host, port=port, database=database, keys=keys, store=store)
 
     return job
-
-
-def _check_address(host: str, port: int) -> None:
-    """Raise SpecworthError where nothing can listen there: uvicorn would log it amid its own start and exit with 3."""
-    import socket
-
-    from profiler.errors import InputError, SpecworthError
-
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except (OSError, UnicodeError) as error:
-        raise InputError(
-            f"--host: {host!r} is no address of this machine", expected="a name or address to listen on",
-            got=str(getattr(error, "strerror", None) or error),
-        ) from None  # fmt: skip
-    with socket.socket(family, kind, protocol) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as uvicorn does: a port in TIME_WAIT is free
-        try:
-            probe.bind(address)
-        except OSError as error:
-            raise SpecworthError(
-                f"cannot listen on {host} port {port}", got=(error.strerror or str(error)).lower(),
-                remedy="choose another with --port (0 takes a free one), or stop what listens there",
-            ) from None  # fmt: skip

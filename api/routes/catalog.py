@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict
 
+from api.access.access import Reader
 from api.listing import ListedGpu, ListedModel, listed_gpus, listed_models
 from api.routes.dependencies import WorkerDep
 
@@ -38,12 +39,12 @@ class Gpus(BaseModel):
 
 
 @router.get("/models")
-async def get_models(worker: WorkerDep, search: Search = "") -> Models:
+async def get_models(_: Reader, worker: WorkerDep, search: Search = "") -> Models:
     """Models and drafter heads that can be named, with sizes and sources."""
     return Models(models=await worker.run(lambda: listed_models(search)))
 
 
 @router.get("/gpus")
-async def get_gpus(worker: WorkerDep, search: Search = "") -> Gpus:
+async def get_gpus(_: Reader, worker: WorkerDep, search: Search = "") -> Gpus:
     """Accelerators that can be named, with their figures and sources."""
     return Gpus(gpus=await worker.run(lambda: listed_gpus(search)))

@@ -11,13 +11,14 @@ from starlette.requests import ClientDisconnect
 
 from api.body import BodyTooLargeError, NotJsonError, collect, read_object
 from api.findings import FieldError, shown
+from api.history.history import History
 from api.problems import ProblemError, from_error
 from api.settings import Settings
 from api.worker import Worker
 from profiler.errors import InputError
 
 
-# Both are coroutines because FastAPI runs a plain function in a thread, which here costs more than all that it does.
+# All are coroutines because FastAPI runs a plain function in a thread, which here costs more than all that it does.
 async def _settings(request: Request) -> Settings:
     settings: Settings = request.app.state.settings
     return settings
@@ -28,6 +29,21 @@ async def _worker(request: Request) -> Worker:
     return worker
 
 
+async def _history(request: Request) -> History | None:
+    history: History | None = request.app.state.history
+    return history
+
+
+async def _required_history(request: Request) -> History:
+    history: History | None = request.app.state.history
+    if history is None:
+        detail = "this service keeps nothing; expected SPECWORTH_STORE to be true in its environment; got false"
+        raise ProblemError(404, "no-history", "Nothing is kept here", detail)
+    return history
+
+
+HistoryDep = Annotated[History | None, Depends(_history)]
+RequiredHistoryDep = Annotated[History, Depends(_required_history)]
 SettingsDep = Annotated[Settings, Depends(_settings)]
 WorkerDep = Annotated[Worker, Depends(_worker)]
 

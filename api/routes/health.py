@@ -1,12 +1,20 @@
-"""GET /healthz: is the service up, and which is it?"""
+"""GET /healthz, /readyz and /metrics: is the service up, can it answer, and how is it doing?
+
+Health and readiness are asked by machines that have no key, and say nothing of anybody's requests; metrics need the
+scope read where keys are asked for.
+"""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from fastapi import APIRouter
+import anyio.to_thread
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict
 
+from api.access.access import Reader
+from api.operation.metrics import MEDIA_TYPE, Metrics
+from api.operation.readiness import Readiness, check_artefacts, check_database
 from api.version import specworth_version
 
 router = APIRouter(tags=["service"])
@@ -25,3 +33,19 @@ class Health(BaseModel):
 async def healthz() -> Health:
     """Answers while recommendations are being made, too: those run in a thread of their own."""
     return Health(version=specworth_version())
+
+
+@router.get("/readyz", response_model=Readiness, responses={503: {"model": Readiness}})
+async def readyz(request: Request) -> Response:
+    """Whether requests may be sent here: 200, or 503 with what is missing."""
+    checks = [await check_database(request.app.state.history), await anyio.to_thread.run_sync(check_artefacts)]
+    ready = all(check.status != "failed" for check in checks)
+    told = Readiness(status="ready" if ready else "not ready", checks=checks)
+    return Response(told.model_dump_json(exclude_none=True), 200 if ready else 503, media_type="application/json")
+
+
+@router.get("/metrics", response_class=Response)
+async def metrics(request: Request, _: Reader) -> Response:
+    """The service's own metrics, in Prometheus' text format."""
+    counted: Metrics = request.app.state.metrics
+    return Response(counted.text(), media_type=MEDIA_TYPE)

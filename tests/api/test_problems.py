@@ -328,7 +328,7 @@ def test_a_body_that_does_not_arrive_is_408(small):
     host, port = small.base_url.host, small.base_url.port
     with socket.create_connection((host, port), timeout=10) as connection:
         connection.sendall(
-            b"POST /v1/recommendations HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+            b"POST /v1/recommendations HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
             b"content-length: 100\r\n\r\n{"
         )
         answer = connection.recv(65536)
@@ -341,7 +341,7 @@ def test_a_client_that_leaves_halfway_is_no_failure(small, caplog):
     host, port = small.base_url.host, small.base_url.port
     with socket.create_connection((host, port), timeout=10) as connection:
         connection.sendall(
-            b"POST /v1/recommendations HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+            b"POST /v1/recommendations HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
             b"content-length: 100\r\n\r\n{"
         )
     assert small.get("/healthz").status_code == 200
@@ -353,7 +353,7 @@ def test_a_client_that_asks_before_sending_is_told_at_once(small):
     host, port = small.base_url.host, small.base_url.port
     with socket.create_connection((host, port), timeout=10) as connection:
         connection.sendall(
-            b"POST /v1/recommendations HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+            b"POST /v1/recommendations HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
             b"content-length: 99999999\r\nexpect: 100-continue\r\n\r\n"
         )
         answer = connection.recv(65536)

@@ -1,0 +1,59 @@
+"""Start the service: settings, database and address are checked first, so that a mistake is one line and no log."""
+
+from __future__ import annotations
+
+import logging
+import logging.config
+import socket
+
+import uvicorn
+
+from api.app import create_app
+from api.operation.logs import configuration
+from api.settings import load_settings, unknown_settings
+from profiler.errors import InputError, SpecworthError
+
+logger = logging.getLogger("specworth")
+
+
+def run_serve(*, host: str | None, port: int | None, database: str | None, keys: bool, store: bool) -> int:
+    """Serve until a signal ends it; requests under way are finished first."""
+    settings = load_settings(
+        host=host, port=port, database_url=database, no_keys=None if keys else True, store=None if store else False
+    )
+    _check_address(settings.host, settings.port)
+    app = create_app(settings)
+    log = configuration(settings.log_format)
+    logging.config.dictConfig(log)
+    for name in unknown_settings():
+        logger.warning("ignored %s: no such setting", name)
+    if app.state.access.keys is None:
+        logger.warning("no API keys: everybody on this machine can ask, and nobody else")
+    if app.state.history is not None:
+        app.state.history.prepare_if_there()
+        logger.info("recommendations are kept in %s", app.state.history.database)
+    uvicorn.run(
+        app, host=settings.host, port=settings.port, log_config=log, access_log=False, server_header=False,
+        timeout_graceful_shutdown=settings.shutdown_s,
+    )  # fmt: skip
+    return 0
+
+
+def _check_address(host: str, port: int) -> None:
+    """Raise SpecworthError where nothing can listen there: uvicorn would log it amid its own start and exit with 3."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError) as error:
+        raise InputError(
+            f"--host: {host!r} is no address of this machine", expected="a name or address to listen on",
+            got=str(getattr(error, "strerror", None) or error),
+        ) from None  # fmt: skip
+    with socket.socket(family, kind, protocol) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as uvicorn does: a port in TIME_WAIT is free
+        try:
+            probe.bind(address)
+        except OSError as error:
+            raise SpecworthError(
+                f"cannot listen on {host} port {port}", got=(error.strerror or str(error)).lower(),
+                remedy="choose another with --port (0 takes a free one), or stop what listens there",
+            ) from None  # fmt: skip

@@ -1,0 +1,137 @@
+"""What `specworth profile` measured: brought in, listed, read, deleted; a request names one as evidence.profile_id.
+
+    POST   /v1/profiles:import   a profile.json, whole; the same document is kept once
+    GET    /v1/profiles          newest first, pages by cursor
+    GET    /v1/profiles/{id}     one, whole
+    DELETE /v1/profiles/{id}     gone for good
+
+`POST /v1/profiles` itself is left for measuring on demand.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Path, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy import RowMapping
+
+from advisor.request import EvidenceSpec
+from api.access.access import Administrator, ProfileWriter, Reader
+from api.history import profiles as stored
+from api.history.cursor import decode
+from api.history.record import ProfileRecord, profile_record
+from api.problems import ProblemError
+from api.routes.dependencies import BodyDep, RequiredHistoryDep, SettingsDep, WorkerDep, parse_object
+from profiler.probe.profile import Profile
+
+router = APIRouter(prefix="/v1", tags=["profiles"])
+Id = Annotated[str, Path(alias="id", pattern="^[0-9a-f]{32}$", description="`id` of a profile")]
+
+
+class StoredProfile(BaseModel):
+    """One profile in a list."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    created_at: datetime
+    asked_by: str | None
+    target: str
+    method: str | None
+    status: str
+    verdict: str | None
+    sha256: str = Field(description="Of the document")
+
+
+class StoredProfileWhole(StoredProfile):
+    """One profile with its document."""
+
+    document: Profile
+
+
+class ProfilePage(BaseModel):
+    """Some profiles, newest first."""
+
+    model_config = ConfigDict(frozen=True)
+
+    profiles: list[StoredProfile]
+    next_cursor: str | None = Field(description="`cursor` of the next page; null at the end")
+
+
+class ListQuery(BaseModel):
+    """Which profiles to list."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    target: str | None = Field(None, max_length=300)
+    limit: int = Field(50, ge=1, le=200)
+    cursor: str | None = Field(None, max_length=200)
+
+
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Profile"}}},
+    }
+}
+
+
+def _listed(row: RowMapping) -> dict[str, Any]:
+    return {name: row[name] for name in StoredProfile.model_fields}
+
+
+def _unknown(key: str) -> ProblemError:
+    return ProblemError(404, "unknown-id", "Nothing has this id", f"no profile has the id {key}; see GET /v1/profiles")
+
+
+@router.post("/profiles:import", response_model=StoredProfile, status_code=201, openapi_extra=_BODY)
+async def import_profile(
+    caller: ProfileWriter, history: RequiredHistoryDep, settings: SettingsDep, worker: WorkerDep, body: BodyDep
+) -> Response:
+    """Keep a profile.json that was measured elsewhere."""
+
+    def read() -> ProfileRecord:
+        # Through the request's own field, so that both places refuse the same documents.
+        profile = EvidenceSpec.model_validate({"profile": parse_object(body, settings)}).profile
+        assert profile is not None
+        return profile_record(profile, asked_by=caller)
+
+    record = await worker.run(read)
+    row = await history.run("keep profile", lambda database: stored.keep(database, record))
+    content = orjson.dumps(_listed(row))
+    place = {"Location": f"/v1/profiles/{row['id']}"}
+    return Response(content, 201, place, "application/json")
+
+
+@router.get("/profiles", response_model=ProfilePage)
+async def list_profiles(_: Reader, history: RequiredHistoryDep, query: Annotated[ListQuery, Query()]) -> Response:
+    """Profiles, newest first."""
+    after = None if query.cursor is None else decode(query.cursor)
+    page = await history.run(
+        "list", lambda database: stored.page(database, target=query.target, after=after, limit=query.limit)
+    )
+    following = None if page.following is None else page.following.encode()
+    content = orjson.dumps({"profiles": [_listed(row) for row in page.rows], "next_cursor": following})
+    return Response(content, media_type="application/json")
+
+
+@router.get("/profiles/{id}", response_model=StoredProfileWhole)
+async def get_profile(_: Reader, history: RequiredHistoryDep, key: Id) -> Response:
+    """One profile, whole."""
+    row = await history.run("find", lambda database: stored.find(database, key))
+    if row is None:
+        raise _unknown(key)
+    content = orjson.dumps(_listed(row) | {"document": orjson.Fragment(row["document"])})
+    return Response(content, media_type="application/json")
+
+
+@router.delete("/profiles/{id}", status_code=204, response_class=Response)
+async def delete_profile(_: Administrator, history: RequiredHistoryDep, key: Id) -> Response:
+    """Delete one profile for good; recommendations that rested on it stay."""
+    if not await history.run("delete", lambda database: stored.remove(database, key)):
+        raise _unknown(key)
+    await history.wipe_deleted()
+    return Response(status_code=204)

@@ -128,28 +128,43 @@ class _Stream:
         if not isinstance(event, dict):
             self.error = f"an event that is no object: {payload[:80].decode(errors='replace')!r}"
             return
-        if "error" in event:
+        if event.get("error") is not None:
             self.error = f"the server reported {str(event['error'])[:200]}"
             code = event["error"].get("code") if isinstance(event["error"], dict) else None
             self.error_code = code if isinstance(code, int) else None
             return
-        for choice in event.get("choices") or ():
-            delta = choice.get("delta") or {}
-            # Reasoning models stream thoughts under a name of their own; they are output tokens all the same.
-            text = (
-                choice.get("text") or delta.get("content") or delta.get("reasoning_content") or delta.get("reasoning")
-            )
-            if text or delta.get("tool_calls"):
-                self.chunks += 1
-                if self.first_s is None:
-                    self.first_s = now_s
-                if text:
-                    self.pieces.append(text)
-            self.finish_reason = choice.get("finish_reason") or self.finish_reason
-        self.usage = event.get("usage") or self.usage
+        choices = event.get("choices") or []
+        if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
+            self.error = f"an event of an unknown form: {payload[:80].decode(errors='replace')!r}"
+            return
+        for choice in choices:
+            self._choice(choice, now_s)
+        usage = event.get("usage")
+        self.usage = usage if isinstance(usage, dict) and usage else self.usage
         metrics = event.get("metrics")
         if isinstance(metrics, dict):
-            self.speculation = metrics.get("speculative_decoding") or metrics
+            inner = metrics.get("speculative_decoding")
+            self.speculation = inner if isinstance(inner, dict) else metrics
+
+    def _choice(self, choice: Mapping[str, Any], now_s: float) -> None:
+        delta = choice.get("delta")
+        delta = delta if isinstance(delta, dict) else {}
+        # Reasoning models stream thoughts under a name of their own; they are output tokens all the same.
+        texts = (choice.get("text"), *(delta.get(name) for name in ("content", "reasoning_content", "reasoning")))
+        text = next((text for text in texts if isinstance(text, str) and text), None)
+        if text is not None or delta.get("tool_calls"):
+            self.chunks += 1
+            if self.first_s is None:
+                self.first_s = now_s
+            if text is not None:
+                self.pieces.append(text)
+        reason = choice.get("finish_reason")
+        self.finish_reason = reason if isinstance(reason, str) else self.finish_reason
+
+    def tokens(self, name: str) -> int | None:
+        """A count of the server's usage; None where it gives none, or none that could be one."""
+        count = self.usage.get(name)
+        return count if isinstance(count, int) and not isinstance(count, bool) and 0 <= count < 2**31 else None
 
 
 async def serve_one(
@@ -205,15 +220,15 @@ async def _send(session: aiohttp.ClientSession, path: str, body: bytes, *, index
     error = error or stream.error
     if error is None and not stream.done:
         error = "the stream ended before [DONE]"
-    if error is None and "completion_tokens" not in stream.usage:
+    if error is None and stream.tokens("completion_tokens") is None:
         error = "the server counts no usage in its stream"
     return Served(
         index=index,
         started_s=started,
         ttft_ms=None if stream.first_s is None else (stream.first_s - started) * 1000.0,
         end_to_end_ms=(ended - started) * 1000.0,
-        input_tokens=stream.usage.get("prompt_tokens"),
-        output_tokens=stream.usage.get("completion_tokens"),
+        input_tokens=stream.tokens("prompt_tokens"),
+        output_tokens=stream.tokens("completion_tokens"),
         chunks=stream.chunks,
         text="".join(stream.pieces),
         finish_reason=stream.finish_reason,
@@ -255,11 +270,11 @@ async def served_models(session: aiohttp.ClientSession, *, url: str) -> list[dic
         ) from broken
     except (orjson.JSONDecodeError, AttributeError) as broken:
         raise EndpointError(f"{url} is no OpenAI-style server", expected="/v1/models to list models") from broken
-    if not entries:
+    if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
         raise EndpointError(
             f"{url} is no OpenAI-style server", expected="/v1/models to list models", got=f"HTTP {reply.status}"
         )
-    return list(entries)
+    return entries
 
 
 async def fetch_metrics(session: aiohttp.ClientSession) -> str | None:

@@ -192,9 +192,10 @@ def test_a_wave_that_is_cancelled_hands_over_what_was_answered() -> None:
     (cut,) = kept
     assert cut.stopped_early == INTERRUPTED
     assert 5 <= len(cut.whole) <= 7
-    assert cut.abandoned >= 1
+    assert cut.abandoned <= 2
     assert cut.window is not None
-    assert cut.window.requests == len(cut.whole)
+    assert cut.window.requests is not None
+    assert len(cut.whole) <= cut.window.requests <= len(cut.whole) + cut.abandoned
     assert cut.seconds > 0
 
 

@@ -1,0 +1,99 @@
+"""Whatever a server streams, a request is a record: an answer, or what was wrong with it; never an exception."""
+
+import asyncio
+
+import pytest
+from aiohttp import web
+
+from profiler.errors import EndpointError
+from profiler.load import Endpoint, Patience, RequestPlan, Served, run_wave
+from profiler.load.client import served_models
+from profiler.prompts.sample import Message, Prompt
+
+DONE = b"data: [DONE]\n\n"
+
+
+def answered(path: str, body: bytes, ask):
+    """What `ask(session, url)` makes of a server that answers this."""
+
+    async def go():
+        async def handler(_: web.Request) -> web.Response:
+            return web.Response(body=body, content_type="text/event-stream")
+
+        application = web.Application()
+        application.router.add_route("*", path, handler)
+        runner = web.AppRunner(application)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        try:
+            async with Endpoint(url, request_timeout_s=10.0).session() as session:
+                return await ask(session, url)
+        finally:
+            await runner.cleanup()
+
+    return asyncio.run(go())
+
+
+def streamed(body: bytes) -> Served:
+    async def ask(session, url):
+        prompts = [(0, Prompt(messages=(Message("user", "say something"),)))]
+        plan, hasty = RequestPlan(model="m"), Patience(attempts=1)
+        return await run_wave(session, plan, prompts, concurrency=1, with_metrics=False, patience=hasty)
+
+    wave = answered("/v1/chat/completions", body, ask)
+    assert wave.put_off in (0, 1)
+    return wave.served[0]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"", "ended before [DONE]"),
+        (b"\xff\xfe\n\n", "ended before [DONE]"),
+        (b"event: ping\n\n: a comment\n\n" + DONE, "no usage"),
+        (b"data: null\n\n" + DONE, "no object"),
+        (b"data: []\n\n" + DONE, "no object"),
+        (b"data: " + b"x" * 200_000 + b"\n\n" + DONE, "broken JSON"),
+        (b'data: {"choices": 3}\n\n' + DONE, "unknown form"),
+        (b'data: {"choices": [null]}\n\n' + DONE, "unknown form"),
+        (b'data: {"choices": [{"delta": 5}]}\n\n' + DONE, "no usage"),
+        (b'data: {"choices": [{"delta": {"content": ["a"]}, "finish_reason": 3}]}\n\n' + DONE, "no usage"),
+        (b'data: {"usage": 3}\n\n' + DONE, "no usage"),
+        (b'data: {"usage": {"completion_tokens": "many"}}\n\n' + DONE, "no usage"),
+        (b'data: {"usage": {"completion_tokens": -5}}\n\n' + DONE, "no usage"),
+        (b'data: {"usage": {"completion_tokens": 1e300}}\n\n' + DONE, "no usage"),
+        (b'data: {"usage": {"completion_tokens": true}}\n\n' + DONE, "no usage"),
+        (b'data: {"usage": {"completion_tokens": null}}\n\n' + DONE, "no usage"),
+        (b'data: {"error": "gone"}\n\n' + DONE, "the server reported gone"),
+        (b'data: {"error": {"code": "x"}}\n\n' + DONE, "the server reported"),
+        (b'data: {"error": {"code": 503}}\n\n' + DONE, "the server reported"),
+    ],
+)
+def test_a_broken_stream_is_told(body: bytes, said: str) -> None:
+    """Each kind of damage is the record's error."""
+    served = streamed(body)
+    assert served.error is not None
+    assert said in served.error
+
+
+def test_what_does_not_matter_costs_no_answer() -> None:
+    """An error that is null, metrics of another form, a prompt's count that is none: the answer counts all the same."""
+    served = streamed(
+        b'data: {"error": null, "choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}], "metrics": 4}\n\n'
+        b'data: {"usage": {"completion_tokens": 5, "prompt_tokens": "x"}, "metrics": {"speculative_decoding": 4}}\n\n'
+        + DONE
+    )
+    assert served.ok
+    assert (served.text, served.output_tokens, served.input_tokens, served.finish_reason) == ("a", 5, None, "stop")
+
+
+@pytest.mark.parametrize("data", [b"3", b'"abc"', b'["abc"]', b"[null]", b"{}", b"[]", b"null"])
+def test_models_of_another_form_are_no_server_of_ours(data: bytes) -> None:
+    """/v1/models must list objects."""
+
+    async def ask(session, url):
+        return await served_models(session, url=url)
+
+    with pytest.raises(EndpointError, match="no OpenAI-style server"):
+        answered("/v1/models", b'{"data": ' + data + b"}", ask)

@@ -93,9 +93,9 @@ def run_served_sweep(grid: Grid, options: ServedOptions) -> Swept:
             start_s = status["startup_s"]
         except RowsError:
             raise
-        except SpecworthError as error:
+        except Exception as error:  # one engine's trouble, or a fault of ours, must not cost the others their turn
             failed += not status["cells"]
-            status["error"] = error.line()
+            status["error"] = error.line() if isinstance(error, SpecworthError) else f"{type(error).__name__}: {error}"
             print(f"  {spec.name} failed: {status['error'][:600]}", flush=True)
         append_row(options.out / "engines.jsonl", status | read_startup_log(read_tail(log)))
         measured += status["cells"]

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from profiler.sweep.grid import Point, read_grid
-from profiler.sweep.rows import append_row
+from profiler.sweep.rows import RowsError, append_row
 from profiler.sweep.served import ServedOptions, main, run_served_sweep, serve_arguments, served_key
 from profiler.sweep.worker import engine_arguments
 
@@ -66,3 +66,29 @@ def test_measured_cells_are_left_alone(grid, tmp_path, capsys):
     assert "--resume" in capsys.readouterr().err
     assert main([*arguments, "--resume"]) == 0
     assert "0 cells" in capsys.readouterr().out
+
+
+def test_a_fault_of_ours_is_noted_and_the_next_engine_follows(grid, tmp_path, monkeypatch):
+    """Hours of a GPU are not lost to one engine's answer that nobody thought of."""
+
+    def fail(*_, **__):
+        raise KeyError("vocab_size")
+
+    monkeypatch.setattr("profiler.sweep.served.engine_arguments", fail)
+    twice = grid.model_copy(update={"engines": (grid.engines[0], grid.engines[0].model_copy(update={"name": "next"}))})
+    assert run_served_sweep(twice, ServedOptions(out=tmp_path / "out", work=tmp_path / "work")) == (0, 2)
+    noted = [json.loads(line) for line in (tmp_path / "out" / "engines.jsonl").read_text().splitlines()]
+    assert [(row["engine"], row["error"]) for row in noted] == [
+        ("ngram", "KeyError: 'vocab_size'"), ("next", "KeyError: 'vocab_size'"),
+    ]  # fmt: skip
+
+
+def test_a_full_disk_ends_a_served_sweep(grid, tmp_path, monkeypatch, capsys):
+    """No further server is started for rows that nobody could keep."""
+
+    def full(*_, **__):
+        raise RowsError("rows.jsonl cannot be written")
+
+    monkeypatch.setattr("profiler.sweep.served.engine_arguments", full)
+    assert main([str(tmp_path / "grid.yaml"), "--out", str(tmp_path / "out")]) == 1
+    assert capsys.readouterr().err.count("\n") == 1

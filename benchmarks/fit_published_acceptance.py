@@ -25,7 +25,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from models.acceptance import AcceptanceInputs, AcceptanceModel
-from models.training.acceptance_fit import coefficients_of_fit, fit_acceptance
+from models.training.acceptance_fit import AcceptanceFit, coefficients_of_fit, fit_acceptance
 from models.training.acceptance_priors import Published
 from models.training.acceptance_rows import AcceptanceRows, read_rows
 
@@ -169,42 +169,66 @@ def left_out(rows: list[Row], levels: list[str], method: str, key: str, measured
         kept = [row for row in rows if getattr(row, key) != name]
         alike = [row for row in kept if row.level == method]
         out = [row for row in rows if getattr(row, key) == name and row.level == method]
-        if not alike:
-            continue
+        if not alike and not len(measured):
+            continue  # nothing is left to tell
         fit, seen = Fit(kept, levels), Fit(out, levels)
         x = fit.solve()
         y = np.concatenate([x[: fit.slices["group"].start], np.zeros(len(seen.groups))])
         predicted = seen.log_gain(y, with_groups=False)
-        one = np.mean([one_alpha(row.length, row.k) for row in alike])
-        rival = np.array([sum(np.power(1 / (1 + np.exp(-one)), i) for i in range(1, row.k + 1)) for row in out])
         gain = np.exp(seen.observed)
-        entry = {"method": method, "left out": short_name(name, key), "rows": len(out),
-                 "MAE of AL": mean_error(np.exp(predicted), gain), "bias of AL": float(np.mean(np.exp(predicted) -
-                 gain)), "MAE, one acceptance": mean_error(rival, gain)}  # fmt: skip
+        entry = {"method": method, "left out": short_name(name, key), "rows": len(out)}
+        if alike:
+            one = np.mean([one_alpha(row.length, row.k) for row in alike])
+            rival = np.array([sum(np.power(1 / (1 + np.exp(-one)), i) for i in range(1, row.k + 1)) for row in out])
+            entry["MAE of AL"] = mean_error(np.exp(predicted), gain)
+            entry["bias of AL"] = float(np.mean(np.exp(predicted) - gain))
+            entry["log sd"] = float(np.sqrt(np.mean(np.square(predicted - seen.observed))))
+            entry["MAE, one acceptance"] = mean_error(rival, gain)
         if len(measured):
             entry["MAE, with what was measured"] = mean_error(trained_gain(fit, x, out, measured), gain)
-        entry["log sd"] = float(np.sqrt(np.mean(np.square(predicted - seen.observed))))
         found.append({name: round(value, 3) if isinstance(value, float) else value for name, value in entry.items()})
     return found
+
+
+def lookup_left_out(records: list[dict[str, str]], fit: Fit, x: np.ndarray, measured: AcceptanceRows) -> list[dict]:
+    """Published prompt lookup (matches of 3 tokens down to 1, 10 copied) by what was measured here alone."""
+    tokens = lookup_tokens(records)
+    tasks = ["creative" if name == "instruction" else name for name in tokens]
+    rows = [Row("", "", "ngram", 10, task, 0.0, False, np.nan, 0.0) for task in tasks]
+    predicted = trained_gain(fit, x, rows, measured, lookup_min=1.0) if len(measured) else []
+    return [
+        {"task": name, "runs": len(values), "tokens a step": round(float(np.mean(values)), 2),
+         "predicted": round(float(1.0 + gain), 2)}
+        for (name, values), gain in zip(tokens.items(), predicted, strict=False)
+    ]  # fmt: skip
 
 
 def mean_error(predicted: np.ndarray, observed: np.ndarray) -> float:
     return float(np.mean(np.abs(predicted - observed)))
 
 
-def trained_gain(fit: Fit, x: np.ndarray, rows: list[Row], measured: AcceptanceRows) -> np.ndarray:
-    """AL - 1 of rows by the model that training makes of a published fit and the measured rows."""
+_STARTED: list[AcceptanceFit] = []
+
+
+def trained_gain(
+    fit: Fit, x: np.ndarray, rows: list[Row], measured: AcceptanceRows, *, lookup_min: float = np.nan
+) -> np.ndarray:
+    """τ - 1 of rows by the model that training makes of a published fit and the measured rows."""
     document = gaussian(fit, x) | {"lookup": {"log_gain": {"chat": 0.0}, "log_sd": 0.3}}
     lower = document["covariance"]
     covariance = np.array([line + [lower[j][i] for j in range(i + 1, len(lower))] for i, line in enumerate(lower)])
     published = Published(tuple(document["names"]), np.array(document["mean"]), covariance, document)
-    model = AcceptanceModel.of(coefficients_of_fit(fit_acceptance(measured, published), published))
+    if not _STARTED:  # saves time alone
+        _STARTED.append(fit_acceptance(measured, published))
+    model = AcceptanceModel.of(
+        coefficients_of_fit(fit_acceptance(measured, published, start=_STARTED[0]), published)
+    )  # fmt: skip
     estimate = model.predict(AcceptanceInputs.of(
         method=[row.level for row in rows], num_speculative_tokens=[row.k for row in rows],
         temperature=[row.temperature for row in rows], structure=np.eye(10)[[CLASSES.index(row.task) for row in rows]],
-        size_ratio=[np.exp(row.log_ratio) for row in rows],
+        size_ratio=[np.exp(row.log_ratio) for row in rows], lookup_min=lookup_min,
     ))  # fmt: skip
-    return estimate.acceptance_length - 1.0
+    return estimate.tokens_per_step - 1.0
 
 
 def one_alpha(length: float, k: int) -> float:
@@ -293,6 +317,7 @@ def main() -> None:
     errors = fit.log_gain(x) - fit.observed
     measured = read_rows(MEASUREMENTS)
     table = left_out(rows, levels, "eagle3", "source", measured) + left_out(rows, levels, "mtp", "group", measured)
+    table += left_out(rows, levels, "draft_model", "source", measured)
     for row in table:
         print(row)
     summary = {
@@ -304,7 +329,8 @@ def main() -> None:
                             for method in ("eagle3", "mtp")},
     }  # fmt: skip
     document = {"written_by": "benchmarks/fit_published_acceptance.py", "classes": list(CLASSES), **gaussian(fit, x),
-                "lookup": lookup_prior(records), "summary": summary, "left_out": table}  # fmt: skip
+                "lookup": lookup_prior(records), "summary": summary, "left_out": table,
+                "lookup_left_out": lookup_left_out(records, fit, x, measured)}  # fmt: skip
     for name, mean, line in zip(document["names"], document["mean"], document["covariance"], strict=True):
         print(f"{name:28s} {mean:7.3f} +- {line[-1] ** 0.5:.3f}")
     if not arguments.check:

@@ -9,6 +9,7 @@ that measured and expected overlap are one scale.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -57,6 +58,19 @@ def replayed_overlap(*, prompt: str, output: str) -> float:
     return min(accepted / len(answer), 1.0)
 
 
-def expected_overlap(prompt_structure: Floats, class_overlap: Floats) -> Floats:
-    """Overlap that each prompt's class mixture lets expect, shape (prompts,); class_overlap has shape (classes,)."""
-    return np.asarray(prompt_structure @ class_overlap, dtype=np.float64)
+@dataclass(frozen=True, slots=True)
+class ExpectedOverlap:
+    """What classes let expect: overlap of a prompt of typical length, and how its log-odds go with the prompt's length.
+
+    A text to be edited or summed up makes a prompt long, and what is asked of it is copied from it.
+    """
+
+    overlap: Floats  # (classes,)
+    tokens: Floats  # (classes,) typical prompt
+    slope: Floats  # (classes,) per natural logarithm of prompt tokens over the typical
+
+    def of(self, prompt_structure: Floats, input_tokens: Floats) -> Floats:
+        """Overlap of each prompt, shape (prompts,), from its class mixture (prompts, classes) and its tokens."""
+        longer = np.log(np.maximum(input_tokens, 1.0))[:, None] - np.log(self.tokens)[None, :]
+        odds = (prompt_structure * (np.log(self.overlap / (1.0 - self.overlap)) + self.slope * longer)).sum(axis=1)
+        return np.asarray(1.0 / (1.0 + np.exp(-odds)), dtype=np.float64)

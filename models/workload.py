@@ -19,7 +19,7 @@ import numpy as np
 from models.estimate import Floats
 from models.language import language_shares
 from models.output_length import PRIOR_LOG_SD, PRIOR_TOKENS, predicted_output_tokens
-from models.overlap import expected_overlap, replayed_overlap
+from models.overlap import ExpectedOverlap, replayed_overlap
 from models.structure import STRUCTURES, structure_probabilities
 from profiler.errors import PromptsError
 from profiler.prompts.sample import Prompt, PromptSample
@@ -95,7 +95,7 @@ def describe_workload(sample: PromptSample, *, tokenizer: Path | None = None) ->
     structure = structure_probabilities(prompts)
     counted = _input_tokens(prompts, tokenizer)
     outputs = _output_tokens(prompts, structure, counted.per_prompt, tokenizer)
-    overlap = _overlap(prompts, structure)
+    overlap = _overlap(prompts, structure, counted.per_prompt)
     temperatures = [p.temperature for p in prompts if p.temperature is not None]
     estimated = [
         f"{name}: {q.basis}"
@@ -176,14 +176,14 @@ def _output_tokens(
     return Quantity(np.maximum(values, 1.0), basis, log_sd)
 
 
-def _overlap(prompts: Sequence[Prompt], structure: Floats) -> Quantity:
-    expected = expected_overlap(structure, _class_overlap())
+def _overlap(prompts: Sequence[Prompt], structure: Floats, input_tokens: Floats) -> Quantity:
+    expected = _expected_overlap().of(structure, input_tokens)
     measured = np.array([replayed_overlap(prompt=p.text, output=p.output) if p.output else np.nan for p in prompts])
     known = np.isfinite(measured)
     if known.all():
         return Quantity(measured, "prompt lookup replayed on past outputs")
     if not known.any():
-        return Quantity(expected, "predicted from the task")
+        return Quantity(expected, "predicted from the task and the prompts' lengths")
     # Known answers tell how this workload copies compared with its classes; the others are shifted alike.
     shift = float(np.mean(measured[known] - expected[known]))
     return Quantity(
@@ -192,11 +192,11 @@ def _overlap(prompts: Sequence[Prompt], structure: Floats) -> Quantity:
     )
 
 
-def _class_overlap() -> Floats:
-    """The published mean overlap of each class, in the order of STRUCTURES."""
+def _expected_overlap() -> ExpectedOverlap:
+    """What the acceptance model has learned of copying."""
     from models.acceptance.coefficients import read_coefficients
 
-    return read_coefficients().expected_overlap
+    return read_coefficients().copying
 
 
 def _described_lengths(sample: PromptSample) -> Workload:
@@ -219,7 +219,7 @@ def _described_lengths(sample: PromptSample) -> Workload:
     if not len(outputs):
         output = Quantity(np.full(len(inputs), PRIOR_TOKENS), "predicted from published means", PRIOR_LOG_SD)
     even = np.full(len(STRUCTURES), 1.0 / len(STRUCTURES))
-    overlap = Quantity(np.array([float(even @ _class_overlap())]), "predicted: no text tells the task")
+    overlap = Quantity(np.array([float(even @ _expected_overlap().overlap)]), "predicted: no text tells the task")
     return Workload(
         structure=even,
         prompt_structure=np.empty((0, len(STRUCTURES))),

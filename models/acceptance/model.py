@@ -2,14 +2,14 @@
 
 The conditional acceptance of draft position i is a logit-linear function:
 
-    logit α_i = method + class effect(method) - slope(method, class) · T^p · relief + size · log(drafter / target)
-                + copy · overlap + lookup · log(shortest match) + decay(method) · log(i)
+    logit α_i = method + class effect(method) - slope(method, class) · heat(T, drafting) + size · log(drafter / target)
+                + copy · overlap + lookup · log(shortest match) + (decay(method) + tilt · heat) · log(i)
 
-with one temperature slope for each class (a poem loses far more than a JSON object), `relief` < 1 for probabilistic
-drafting, and `overlap` the log-odds of what answers copy beside what their classes let expect. n-gram and suffix
-drafters propose only on a match: their share m of drafting steps is logit-linear in the same. A workload is a mixture
-of classes: each is computed by itself and they are mixed by *steps*, since a class with a long acceptance length takes
-fewer of them: τ = 1 / Σ share_c / τ_c.
+with one temperature slope for each class (a poem loses far more than a JSON object), heat 0 at T = 0, rising with T in
+straight lines between measured temperatures, less for probabilistic drafting, and `overlap` the log-odds of what
+answers copy beside what their classes let expect. n-gram and suffix drafters propose only on a match: their share m of
+drafting steps is logit-linear in the same. A workload is a mixture of classes: each is computed by itself and they are
+mixed by *steps*, since a class with a long acceptance length takes fewer of them: τ = 1 / Σ share_c / τ_c.
 
 Every coefficient is in models/artifacts/acceptance.json, trained by models.training.acceptance. The model refuses
 methods that it has no coefficients for; it knows nothing about a particular drafter's training, which is what the
@@ -23,7 +23,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.acceptance.coefficients import DEFAULT_LOOKUP_MIN, AcceptanceCoefficients, read_coefficients
+from models.acceptance.coefficients import (
+    DEFAULT_LOOKUP_MIN,
+    AcceptanceCoefficients,
+    heat_weights,
+    read_coefficients,
+)
 from models.acceptance.estimate import POSITIONS, AcceptanceEstimate, AcceptanceInputs
 from models.estimate import Floats
 from profiler.errors import UnknownNameError
@@ -111,13 +116,12 @@ class AcceptanceModel:
     def _log_odds(self, inputs: AcceptanceInputs, terms: _Terms) -> Floats:
         c, m = self.coefficients_, terms.method
         length = max(POSITIONS, int(inputs.num_speculative_tokens.max(initial=1)))
-        heat = self._heat(inputs, c.temperature_power[m]) * np.where(
-            inputs.probabilistic, c.probabilistic_relief[m], 1.0
-        )
+        knots = heat_weights(inputs.temperature)
+        heat = (knots * np.where(inputs.probabilistic[:, None], c.probabilistic_heat[m], c.heat[m])).sum(axis=1)
         row = c.intercept[m] + c.size[m] * terms.size + c.lookup[m] * terms.lookup
         row = row + c.copy[m] * terms.copies
         by_class = row[:, None] + c.class_effect[m] - heat[:, None] * c.temperature_slope[m]
-        by_position = c.decay[m][:, None] * np.log(np.arange(1, length + 1))[None, :]
+        by_position = (c.decay[m] + c.heat_decay[m] * heat)[:, None] * np.log(np.arange(1, length + 1))[None, :]
         odds: Floats = by_class[:, :, None] + by_position[:, None, :]
         return odds
 
@@ -129,7 +133,7 @@ class AcceptanceModel:
         within = np.arange(1, odds.shape[2] + 1)[None, :] <= k[:, None]
         survival = np.cumprod(np.where(within[:, None, :], expit(odds), 0.0), axis=-1, dtype=np.float64)
         drafting = c.share_intercept[m] + c.share_copy[m] * terms.copies + c.share_lookup[m] * terms.lookup
-        heat = self._heat(inputs, c.share_power[m])
+        heat = (heat_weights(inputs.temperature) * c.share_heat[m]).sum(axis=1)
         share_odds = drafting[:, None] + c.share_class[m] - heat[:, None] * c.share_slope[m]
         share, mixed = mix_classes(shares=inputs.structure, draft_share=expit(share_odds), survival=survival)
         return AcceptanceEstimate(
@@ -144,10 +148,6 @@ class AcceptanceModel:
     def _terms(self, inputs: AcceptanceInputs) -> _Terms:
         return _Terms(self._method_rows(inputs), self._size(inputs), self._lookup(inputs), self._copies_beside(inputs))
 
-    def _heat(self, inputs: AcceptanceInputs, power: Floats) -> Floats:
-        """T^p of each row: 0 where sampling is greedy, 1 at temperature 1."""
-        return np.power(np.maximum(inputs.temperature, 0.0), power)
-
     def _lookup(self, inputs: AcceptanceInputs) -> Floats:
         """Log of the shortest match that lookup drafts on, from vLLM's default; 0 where it is not said."""
         least = np.where(np.isfinite(inputs.lookup_min), inputs.lookup_min, DEFAULT_LOOKUP_MIN)
@@ -160,7 +160,7 @@ class AcceptanceModel:
 
     def _copies_beside(self, inputs: AcceptanceInputs) -> Floats:
         """Log-odds of the overlap beside what the row's classes let expect; 0 where the overlap is unknown (nan)."""
-        expected = logit(inputs.structure @ self.coefficients_.expected_overlap)
+        expected = logit(inputs.structure @ self.coefficients_.copying.overlap)
         # An overlap of 0 or 1 in a sample is no proof of never or always.
         given = logit(np.minimum(np.maximum(inputs.overlap, 0.02), 0.98))
         return np.where(np.isfinite(inputs.overlap), given - expected, 0.0)

@@ -20,6 +20,7 @@ from models.training.acceptance_features import FEATURES_FILE
 from models.training.acceptance_fit import AcceptanceFit, coefficients_of_fit, fit_acceptance
 from models.training.acceptance_priors import PRIORS, Published, read_published
 from models.training.acceptance_rows import AcceptanceRows, joined_rows, read_rows
+from models.training.acceptance_tables import coverage_table
 from profiler.measurements.acceptance import CELLS_FILE, PROMPTS_FILE
 
 TEXT = "acceptance.md"
@@ -60,7 +61,8 @@ def _read(folders: tuple[Path, ...]) -> tuple[AcceptanceRows, Published]:
 
 def _evaluate(rows: AcceptanceRows, published: Published, fit: AcceptanceFit) -> dict[str, Any]:
     evaluated = evaluate_rows(rows, published, fit)
-    coefficients = coefficients_of_fit(fit, published)
+    spreads = evaluated.spreads
+    shipped = with_spreads(coefficients_of_fit(fit, published), spreads, published)
     return {
         "rows": {
             "cells": len(np.unique(rows.cell)), "prompts": len(np.unique(rows.prompt)), "rows": len(rows),
@@ -68,8 +70,10 @@ def _evaluate(rows: AcceptanceRows, published: Published, fit: AcceptanceFit) ->
         },
         "families": evaluated.families,
         "kinds": evaluated.kinds,
-        "structured": structured_table(rows, coefficients),
+        "coverage": coverage_table(evaluated.held, shipped),
+        "temperatures": evaluated.temperatures,
+        "structured": structured_table(rows, published, fit),
         "published": published.document["left_out"],
-        "published_with_measured": published.document.get("left_out_with_measured", []),
-        "spreads": evaluated.spreads,
+        "published_lookup": published.document["lookup_left_out"],
+        "spreads": spreads,
     }  # fmt: skip

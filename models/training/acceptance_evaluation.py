@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from models.acceptance.coefficients import AcceptanceCoefficients
 from models.acceptance.model import logit
-from models.estimate import Floats
 from models.training.acceptance_copying import CopyScale, copy_scale
 from models.training.acceptance_fit import AcceptanceFit, coefficients_of_fit, fit_acceptance
 from models.training.acceptance_folds import (
@@ -31,9 +30,27 @@ from models.training.acceptance_folds import (
 )
 from models.training.acceptance_priors import Published
 from models.training.acceptance_rows import AcceptanceRows, Labels
+from models.training.acceptance_tables import (
+    COUNTED_DRAFTS,
+    Table,
+    counted,
+    kinds_table,
+    observed_length,
+    rounded,
+    temperatures_table,
+)
 
-COUNTED_DRAFTS = 30.0  # fewer say too little of an acceptance length to judge one
-Table = list[dict[str, object]]
+
+@dataclass(frozen=True, slots=True)
+class _Predictor:
+    """Coefficients, and the scale of copying that they were fitted with."""
+
+    coefficients: AcceptanceCoefficients
+    scale: CopyScale
+
+    def groups(self, rows: AcceptanceRows, by: Labels, *, answers: bool = False) -> Groups:
+        """Rows pooled by label, and predicted."""
+        return predict_groups(rows, self.coefficients, by=by, scale=self.scale, answers=answers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +65,17 @@ def held_out(rows: AcceptanceRows, published: Published, full: AcceptanceFit, fa
     """Predictions of every row by fits that did not see its fold, by predictor."""
     found: dict[str, list[tuple[Groups, Groups]]] = {}
     everything = copy_scale(rows, published)  # what is known of answers, where it may be known
-    alone = coefficients_of_fit(fit_acceptance(rows.take(np.zeros(len(rows), dtype=bool)), published), published)
+    nothing = fit_acceptance(rows.take(np.zeros(len(rows), dtype=bool)), published)
+    alone = _Predictor(coefficients_of_fit(nothing, published), nothing.scale)
     for hidden in folds(rows, family):
-        seen, asked = rows.take(~hidden), rows.take(hidden)
+        seen, asked = rows.take(~hidden), rows.take(hidden & (rows.num_speculative_tokens >= JUDGED_K))
         fit = fit_acceptance(seen, published, start=full)
         # The fold's own scale of copying, with the held-out answers looked up on it.
-        known = replace(fit.scale, overlaps=everything.overlaps)
+        ours = _Predictor(
+            coefficients_of_fit(fit, published), replace(fit.scale, overlaps=everything.overlaps)
+        )  # fmt: skip
         by_prompt = np.char.add(np.char.add(asked.cell, " "), asked.prompt)
-        said = [_said(asked, seen, coefficients_of_fit(fit, published), alone, known, by, family)
+        said = [_said(asked, seen, ours, alone, by, family)
                 for by in (asked.cell, by_prompt)]  # fmt: skip
         for name in said[0]:
             found.setdefault(name, []).append((said[0][name], said[1][name]))
@@ -66,14 +86,13 @@ def held_out(rows: AcceptanceRows, published: Published, full: AcceptanceFit, fa
 
 
 def _said(
-    asked: AcceptanceRows, seen: AcceptanceRows, ours: AcceptanceCoefficients, alone: AcceptanceCoefficients,
-    known: CopyScale, by: Labels, family: str,
+    asked: AcceptanceRows, seen: AcceptanceRows, ours: _Predictor, alone: _Predictor, by: Labels, family: str
 ) -> dict[str, Groups]:  # fmt: skip
     """What each predictor says of one fold's held-out rows, pooled by label."""
     said = {
-        "model": predict_groups(asked, ours, by=by),
-        "model, answers known": predict_groups(asked, ours, by=by, scale=known),
-        "published tables alone": predict_groups(asked, alone, by=by),
+        "model": ours.groups(asked, by),
+        "model, answers known": ours.groups(asked, by, answers=True),
+        "published tables alone": alone.groups(asked, by),
         "mean at the temperature": _means(asked, seen, alone, by, alike=None),
         "mean of the class": _means(asked, seen, alone, by, alike=(_likeliest(asked), _likeliest(seen))),
     }
@@ -88,11 +107,13 @@ def _likeliest(rows: AcceptanceRows) -> Labels:
 
 
 def _means(
-    asked: AcceptanceRows, seen: AcceptanceRows, shape: AcceptanceCoefficients, by: Labels, *,
+    asked: AcceptanceRows, seen: AcceptanceRows, shape: _Predictor, by: Labels, *,
     alike: tuple[Labels, Labels] | None,
 ) -> Groups:  # fmt: skip
     """Held-out groups with the mean of rows of the same setting, and of the same label where there are any."""
-    groups = predict_groups(asked, shape, by=by)
+    groups = shape.groups(asked, by)
+    enough = seen.num_speculative_tokens >= JUDGED_K
+    seen, alike = seen.take(enough), None if alike is None else (alike[0], alike[1][enough])
     _, first, inverse = np.unique(by, return_index=True, return_inverse=True)
     wide = asked.setting[first]
     sums = _sums(seen, seen.setting)
@@ -131,34 +152,19 @@ def errors_table(held: dict[str, Held]) -> Table:
     methods = sorted(set(held["model"].cells.method.tolist()))
     for method in methods:
         for name, found in held.items():
-            cells, prompts = _counted(found.cells, method), _counted(found.prompts, method)
+            cells, prompts = counted(found.cells, method), counted(found.prompts, method)
             if not len(cells.cell):
                 continue
             error = cells.length - observed_length(cells)
             own = np.abs(prompts.length - observed_length(prompts))
             row: dict[str, object] = {
                 "method": method, "predictor": name, "cells": len(cells.cell),
-                "MAE of AL": _round(np.abs(error).mean()), "p90": _round(np.quantile(np.abs(error), 0.9)),
-                "bias": _round(error.mean()), "MAE of AL by prompt": _round(own.mean()) if len(own) else None,
-                "MAE of tokens a step": _round(np.abs(cells.tokens_per_step - cells.tokens / cells.steps).mean()),
+                "MAE of AL": rounded(np.abs(error).mean()), "p90": rounded(np.quantile(np.abs(error), 0.9)),
+                "bias": rounded(error.mean()), "MAE of AL by prompt": rounded(own.mean()) if len(own) else None,
+                "MAE of tokens a step": rounded(np.abs(cells.tokens_per_step - cells.tokens / cells.steps).mean()),
             }  # fmt: skip
             table.append(row)
     return table
-
-
-def observed_length(groups: Groups) -> Floats:
-    """AL of the first JUDGED_K positions, as counted."""
-    length: Floats = 1.0 + groups.accepted / groups.drafts
-    return length
-
-
-def _counted(groups: Groups, method: str) -> Groups:
-    chosen = (groups.method == method) & (groups.drafts >= COUNTED_DRAFTS)
-    return Groups(**{name: getattr(groups, name)[chosen] for name in Groups.__slots__})
-
-
-def _round(value: float) -> float:
-    return round(float(value), 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +227,9 @@ class Evaluated:
 
     families: dict[str, Table]
     kinds: Table
+    temperatures: Table
     spreads: Spreads | None
+    held: dict[str, Groups]  # the model's own cells by family
 
 
 def evaluate_rows(rows: AcceptanceRows, published: Published, full: AcceptanceFit) -> Evaluated:
@@ -232,35 +240,20 @@ def evaluate_rows(rows: AcceptanceRows, published: Published, full: AcceptanceFi
     return Evaluated(
         families={family: errors_table(found) for family, found in held.items() if found},
         kinds=[] if kinds is None else kinds_table(kinds.cells),
+        temperatures=temperatures_table(held[PROMPTS_OUT]["model"].cells) if held[PROMPTS_OUT] else [],
         spreads=None if kinds is None else spreads(kinds),
+        held={family: found["model"].cells for family, found in held.items() if found},
     )
 
 
-def kinds_table(cells: Groups) -> Table:
-    """Observed and predicted AL of each kind at temperature 0 and 1; n-gram's m at 0, of its shortest match."""
-    table: Table = []
-    for kind in np.unique(cells.kind):
-        row: dict[str, object] = {"kind": str(kind)}
-        for method, temperature in (("draft model", 0.0), ("draft model", 1.0), ("n-gram", 0.0)):
-            chosen = (cells.kind == kind) & (cells.method == method) & (cells.temperature == temperature)
-            first = int(np.argmax(chosen * cells.drafts)) if (chosen & (cells.drafts > 0)).any() else None
-            row[f"{method}, T {temperature:g}"] = None if first is None else _round(observed_length(cells)[first])
-            row[f"predicted {method}, T {temperature:g}"] = None if first is None else _round(cells.length[first])
-            if method == "n-gram":
-                row["m"] = None if first is None else _round(cells.drafts[first] / cells.steps[first])
-                row["m predicted"] = None if first is None else _round(cells.share[first])
-        table.append(row)
-    return table
-
-
-def structured_table(rows: AcceptanceRows, coefficients: AcceptanceCoefficients) -> Table:
+def structured_table(rows: AcceptanceRows, published: Published, fit: AcceptanceFit) -> Table:
     """Cells whose output was held to JSON, which the fit leaves out."""
     part = rows.take(rows.structured)
     if not len(part):
         return []
-    groups = predict_groups(part, coefficients, by=part.cell)
+    groups = _Predictor(coefficients_of_fit(fit, published), fit.scale).groups(part, part.cell)
     return [
         {"kind": str(groups.kind[i]), "temperature": float(groups.temperature[i]),
-         "AL": _round(observed_length(groups)[i]), "predicted": _round(groups.length[i])}
+         "AL": rounded(observed_length(groups)[i]), "predicted": rounded(groups.length[i])}
         for i in np.flatnonzero(groups.drafts >= COUNTED_DRAFTS)
     ]  # fmt: skip

@@ -15,13 +15,33 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from models.acceptance.coefficients import DEFAULT_LOOKUP_MIN, AcceptanceCoefficients
+from models.acceptance.coefficients import DEFAULT_LOOKUP_MIN, HEAT_KNOTS, AcceptanceCoefficients
 from models.estimate import Floats
 from models.structure import STRUCTURES
 from models.training.acceptance_copying import CopyScale, copy_scale
-from models.training.acceptance_mixture import Counts, Layout, Mixture, Prior, class_gains, scatter, weights
-from models.training.acceptance_priors import DRAFTER, Published, drafter_prior, updated
-from models.training.acceptance_rows import POSITIONS, AcceptanceRows
+from models.training.acceptance_mixture import (
+    FIXED_KNOT,
+    GREEDY_KNOTS,
+    SOFT_KNOTS,
+    Counts,
+    Layout,
+    Mixture,
+    Prior,
+    class_gains,
+    scatter,
+    weights,
+)
+from models.training.acceptance_priors import (
+    DRAFTER,
+    GREEDY_HEAT,
+    GREEDY_HEAT_SD,
+    SOFT_HEAT,
+    Published,
+    drafter_prior,
+    hold_heat,
+    updated,
+)
+from models.training.acceptance_rows import AcceptanceRows, Mask
 
 HEADS = ("eagle3", "eagle", "mtp", "medusa")
 METHODS = ("eagle3", "eagle", "mtp", "draft_model", "medusa", "ngram", "suffix")
@@ -57,20 +77,29 @@ def fit_acceptance(
     """Fit to rows (of draft models, n-gram and suffix; there may be none)."""
     rows = rows.take(~rows.structured)
     found = copy_scale(rows, published) if scale is None else scale
-    beside = found.beside(rows)
+    beside = np.stack([found.beside(rows, found.known(rows)), found.beside(rows, found.cold(rows))], axis=1)
     drafting = rows.method == "draft_model"
     prior = drafter_prior(published)
     sizes = np.log(np.where(np.isfinite(rows.size_ratio), rows.size_ratio, 1.0)) - published.document["size_centre"]
     counted = _counts(rows, drafting, sizes, beside)
     first = _fit(DRAFTER, counted, prior, None) if start is None else start.drafter
-    drafter = _fit(DRAFTER, _by_steps(counted, first), prior, first)
+    drafter = _fit(DRAFTER, _Counted(_by_steps(counted.counts, first), counted.cold), prior, first)
     copying = rows.method == "ngram"
     least = np.where(np.isfinite(rows.lookup_min), rows.lookup_min, DEFAULT_LOOKUP_MIN)
     match = np.log(least / DEFAULT_LOOKUP_MIN)
-    counted, steps = _counts(rows, copying, match, beside), _share_counts(rows, copying, match, beside)
+    steps = _share_counts(rows, copying, match, beside)
     share = _fit(COPIER, steps, _share_prior(published), None if start is None else start.share)
+    counted = _counts(rows, copying, match, beside)
     accepted = _fit(COPIER, counted, _accepted_prior(), None if start is None else start.accepted)
     return AcceptanceFit(drafter, accepted, share, found, updated(published, prior, drafter.x))
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """Counts, with copying as the answers show it; and the covariate of copying as it is known before them."""
+
+    counts: Counts
+    cold: Floats
 
 
 def _by_steps(counts: Counts, fitted: Fitted) -> Counts:
@@ -79,8 +108,9 @@ def _by_steps(counts: Counts, fitted: Fitted) -> Counts:
     return replace(counts, structure=steps / steps.sum(axis=1, keepdims=True))
 
 
-def _fit(layout: Layout, counts: Counts, prior: Prior, start: Fitted | None) -> Fitted:
+def _fit(layout: Layout, counted: _Counted, prior: Prior, start: Fitted | None) -> Fitted:
     """The three passes; from an earlier fit, whose scatter serves, the latter two."""
+    counts = counted.counts
     if not len(counts.weight):
         first = np.clip(prior.mean, prior.low, prior.high)
         return Fitted(first, Mixture(layout, counts, prior).covariance(first), 0.0, 0.0)
@@ -95,40 +125,43 @@ def _fit(layout: Layout, counts: Counts, prior: Prior, start: Fitted | None) -> 
     mixture = Mixture(layout, weighed, prior)
     x = mixture.fit(x)
     covariance = mixture.covariance(x)
-    # Without answers there is no copying to see: its effect is kept, the classes are fitted to the mean of their
-    # prompts.
+    # Before there are answers copying is what the prompts let expect: its effect is kept, the classes are fitted anew.
     copy = layout.covariates - 1
     blind = weighed.covariates.copy()
-    blind[:, copy] = 0.0
+    blind[:, copy] = counted.cold
     held = replace(prior, low=prior.low.copy(), high=prior.high.copy())
     held.low[copy] = held.high[copy] = x[copy]
     x = Mixture(layout, replace(weighed, covariates=blind), held).fit(x)
     return Fitted(x, covariance, between, log_sd)
 
 
-def _counts(rows: AcceptanceRows, chosen: np.ndarray, covariate: Floats, beside: Floats) -> Counts:
+def _counts(rows: AcceptanceRows, chosen: Mask, covariate: Floats, beside: Floats) -> _Counted:
     """Counts by position of the chosen rows that drafted."""
     chosen = chosen & (rows.drafts > 0)
     part = rows.take(chosen)
-    within = np.arange(1, POSITIONS + 1)[None, :] <= part.num_speculative_tokens[:, None]
-    reached = np.concatenate([part.drafts[:, None], part.accepted[:, :-1]], axis=1) * within
-    return Counts(
-        covariates=np.stack([np.ones(len(part)), covariate[chosen], beside[chosen]], axis=1),
+    positions = max(int(part.num_speculative_tokens.max(initial=1)), 1)
+    within = np.arange(1, positions + 1)[None, :] <= part.num_speculative_tokens[:, None]
+    accepted = part.accepted[:, :positions] * within
+    reached = np.concatenate([part.drafts[:, None], accepted[:, :-1]], axis=1) * within
+    counts = Counts(
+        covariates=np.stack([np.ones(len(part)), covariate[chosen], beside[chosen, 0]], axis=1),
         structure=part.structure, temperature=part.temperature, probabilistic=part.probabilistic.astype(np.float64),
-        reached=reached, accepted=part.accepted * within, within=within.astype(np.float64), repeats=_repeats(part),
+        reached=reached, accepted=accepted, within=within.astype(np.float64), repeats=_repeats(part),
         weight=np.ones(len(part)),
     )  # fmt: skip
+    return _Counted(counts, beside[chosen, 1])
 
 
-def _share_counts(rows: AcceptanceRows, chosen: np.ndarray, covariate: Floats, beside: Floats) -> Counts:
+def _share_counts(rows: AcceptanceRows, chosen: Mask, covariate: Floats, beside: Floats) -> _Counted:
     """Steps that drafted, of all, as one position."""
     part = rows.take(chosen)
-    return Counts(
-        covariates=np.stack([np.ones(len(part)), covariate[chosen], beside[chosen]], axis=1),
+    counts = Counts(
+        covariates=np.stack([np.ones(len(part)), covariate[chosen], beside[chosen, 0]], axis=1),
         structure=part.structure, temperature=part.temperature, probabilistic=np.zeros(len(part)),
         reached=part.steps[:, None], accepted=part.drafts[:, None], within=np.ones((len(part), 1)),
         repeats=_repeats(part), weight=np.ones(len(part)),
     )  # fmt: skip
+    return _Counted(counts, beside[chosen, 1])
 
 
 def _repeats(rows: AcceptanceRows) -> Floats:
@@ -145,11 +178,12 @@ def _copier_prior(level: float, match: float, copy: float, decay_sd: float) -> P
     mean[:3], sd[:3] = (level, match, copy), (1.5, 1.0, 0.5)
     sd[layout.effect] = 0.7
     mean[layout.slope], sd[layout.slope] = 0.3, 0.3
-    mean[layout.power], sd[layout.power] = 1.5, 0.5
-    mean[layout.relief], sd[layout.relief] = 1.0, 0.01  # there is nothing to draft probabilistically
-    sd[layout.decay] = decay_sd
+    mean[layout.heat], sd[layout.heat] = GREEDY_HEAT, GREEDY_HEAT_SD
+    mean[layout.soft_heat] = SOFT_HEAT  # there is nothing to draft probabilistically
+    sd[layout.decay], sd[layout.tilt] = decay_sd, 0.01
     low, high = np.full(layout.size, -np.inf), np.full(layout.size, np.inf)
-    low[2], low[layout.slope], low[layout.power], high[layout.power] = 0.0, 0.0, 0.5, 4.0
+    low[2], low[layout.slope] = 0.0, 0.0
+    hold_heat(layout, low, high)
     return Prior(mean=mean, precision=np.diag(sd**-2.0), low=low, high=high)
 
 
@@ -168,6 +202,14 @@ def _share_prior(published: Published) -> Prior:
     return prior
 
 
+def _heats(x: Floats, layout: Layout) -> tuple[Floats, Floats]:
+    """Heat at every knot of greedy and of probabilistic drafts; never falling, and less for the latter."""
+    greedy, soft = np.zeros(len(HEAT_KNOTS)), np.zeros(len(HEAT_KNOTS))
+    greedy[FIXED_KNOT] = 1.0
+    greedy[GREEDY_KNOTS], soft[SOFT_KNOTS] = x[layout.heat], x[layout.soft_heat]
+    return greedy, np.minimum(np.maximum.accumulate(soft), greedy)
+
+
 def coefficients_of_fit(fit: AcceptanceFit, published: Published) -> AcceptanceCoefficients:
     """The fit in the shape that predictions are made from; spreads are left to the evaluation."""
     count = len(STRUCTURES)
@@ -176,12 +218,12 @@ def coefficients_of_fit(fit: AcceptanceFit, published: Published) -> AcceptanceC
     size = len(METHODS)
     table = {
         name: np.zeros(size)
-        for name in ("intercept", "decay", "size", "size_log_sd", "copy", "lookup", "share_copy",
+        for name in ("intercept", "decay", "heat_decay", "size", "size_log_sd", "copy", "lookup", "share_copy",
                      "share_lookup", "length_log_sd", "share_logit_sd")
     }  # fmt: skip
     effect, slope, share_class = np.zeros((size, count)), np.zeros((size, count)), np.zeros((size, count))
     share_slope = np.zeros((size, count))
-    power, relief, share_power = np.ones(size), np.ones(size), np.ones(size)
+    warm, soft, share_warm = (np.zeros((size, len(HEAT_KNOTS))) for _ in range(3))
     share_level = np.full(size, np.inf)
     for name in HEADS:
         row = rows[name]
@@ -189,18 +231,21 @@ def coefficients_of_fit(fit: AcceptanceFit, published: Published) -> AcceptanceC
         level, table["decay"][row] = moved[published.rows(f"level {name}", decay)]
         table["intercept"][row] = level
         effect[row], slope[row] = moved[published.of("task")], np.maximum(moved[published.of("slope")], 0.0)
-        power[row], relief[row] = moved[published.rows("power", "relief")]
+        warm[row], soft[row] = _heats(fit.drafter.x, DRAFTER)
     row, x = rows["draft_model"], fit.drafter.x
     table["intercept"][row], table["size"][row], table["copy"][row] = x[DRAFTER.beta]
-    table["decay"][row], power[row], relief[row] = x[DRAFTER.decay], x[DRAFTER.power], x[DRAFTER.relief]
+    table["decay"][row], table["heat_decay"][row] = x[DRAFTER.decay], x[DRAFTER.tilt]
+    warm[row], soft[row] = _heats(x, DRAFTER)
     effect[row], slope[row] = x[DRAFTER.effect], x[DRAFTER.slope]
     # About half of a step on the log odds reaches log(AL - 1) at the acceptances seen.
     table["size_log_sd"][row] = 0.5 * np.sqrt(fit.drafter.covariance[1, 1])
     for name in ("ngram", "suffix"):
         row, x, share = rows[name], fit.accepted.x, fit.share.x
         table["intercept"][row], table["lookup"][row], table["copy"][row] = x[COPIER.beta]
-        table["decay"][row], power[row] = x[COPIER.decay], x[COPIER.power]
-        effect[row], slope[row], share_power[row] = x[COPIER.effect], x[COPIER.slope], share[COPIER.power]
+        table["decay"][row] = x[COPIER.decay]
+        (warm[row], _), (share_warm[row], _) = _heats(x, COPIER), _heats(share, COPIER)
+        soft[row] = warm[row]
+        effect[row], slope[row] = x[COPIER.effect], x[COPIER.slope]
         share_level[row], table["share_lookup"][row], table["share_copy"][row] = share[COPIER.beta]
         share_class[row], share_slope[row] = share[COPIER.effect], share[COPIER.slope]
     row, match = rows["suffix"], np.log(SUFFIX_MATCH / DEFAULT_LOOKUP_MIN)
@@ -209,7 +254,7 @@ def coefficients_of_fit(fit: AcceptanceFit, published: Published) -> AcceptanceC
     table["lookup"][row] = table["share_lookup"][row] = 0.0
     return AcceptanceCoefficients(
         methods=METHODS, classes=tuple(STRUCTURES), size_centre=published.document["size_centre"],
-        within_log_sd=max(fit.drafter.between_log_sd, 0.1), expected_overlap=fit.scale.expected,
-        class_effect=effect, temperature_slope=slope, temperature_power=power, probabilistic_relief=relief,
-        share_intercept=share_level, share_class=share_class, share_slope=share_slope, share_power=share_power, **table,
+        within_log_sd=max(fit.drafter.between_log_sd, 0.1), copying=fit.scale.expected,
+        class_effect=effect, temperature_slope=slope, heat=warm, probabilistic_heat=soft,
+        share_intercept=share_level, share_class=share_class, share_slope=share_slope, share_heat=share_warm, **table,
     )  # fmt: skip

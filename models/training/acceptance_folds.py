@@ -84,9 +84,9 @@ def label(method: str, probabilistic: bool) -> str:
 
 
 def predict_groups(
-    rows: AcceptanceRows, coefficients: AcceptanceCoefficients, *, by: Labels, scale: CopyScale | None = None
+    rows: AcceptanceRows, coefficients: AcceptanceCoefficients, *, by: Labels, scale: CopyScale, answers: bool = False
 ) -> Groups:
-    """Pool rows by label and predict each pool; scale: what is known of copying in these very answers, else nothing."""
+    """Pool rows by label and predict each pool; answers: what these answers copy is known, as past ones tell it."""
     names, first, inverse = np.unique(by, return_index=True, return_inverse=True)
 
     def total(values: Floats) -> Floats:
@@ -95,12 +95,7 @@ def predict_groups(
     tokens = rows.steps + rows.accepted.sum(axis=1)
     structure = np.stack([total(tokens * column) for column in rows.structure.T], axis=1)
     structure /= structure.sum(axis=1, keepdims=True)
-    overlap = np.full(len(names), np.nan)
-    if scale is not None:
-        known = scale.of(rows)
-        there = np.isfinite(known)
-        weight = total(tokens * there)
-        overlap = np.where(weight > 0, total(np.where(there, tokens * known, 0.0)) / np.maximum(weight, 1e-9), np.nan)
+    overlap = total(tokens * (scale.known(rows) if answers else scale.cold(rows))) / total(tokens)
     part = rows.take(first)
 
     def predict(k: np.ndarray) -> AcceptanceEstimate:

@@ -2,11 +2,11 @@
 
 The conditional acceptance at draft position i of a row, were it of class c, is
 
-    logit α_ci = x · β + effect_c - slope_c · T^p · relief^probabilistic + decay · log(i)
+    logit α_ci = x · β + effect_c - slope_c · heat(T, drafting) + (decay + tilt · heat) · log(i)
 
 and what the row shows is the mixture of the classes' survivals S_i = Σ_c share_c Π_{j<=i} α_cj. Counts are binomial at
 each position: n reached it, y were accepted. Weights below 1 stand for prompts that differ among themselves. A
-Gaussian prior over all parameters makes every fit proper; slopes, p, relief and named covariates are held in their
+Gaussian prior over all parameters makes every fit proper; slopes, heats and named covariates are held in their
 ranges. With one position it is a plain mixture of logits, which the share of drafting steps is.
 
 Found by Fisher scoring with exact derivatives: a dozen steps, deterministic.
@@ -18,9 +18,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.acceptance.coefficients import heat_weights
 from models.acceptance.model import expit
 from models.estimate import Floats
 
+FIXED_KNOT = 3  # temperature 1, where greedy drafts have heat 1: slopes are what is lost there
+GREEDY_KNOTS, SOFT_KNOTS = [1, 2, 4], [1, 2, 3, 4]
 _TINY = 1e-12
 _UNLIKELY = 0.02  # classes below this probability are left out of a row
 _MOST_STEPS = 60
@@ -65,24 +68,29 @@ class Layout:
         return slice(self.covariates + self.classes, self.covariates + 2 * self.classes)
 
     @property
-    def power(self) -> int:
-        """p of T^p."""
-        return self.covariates + 2 * self.classes
+    def heat(self) -> slice:
+        """Heat at each knot but 0 and 1, greedy drafts."""
+        return slice(self.slope.stop, self.slope.stop + len(GREEDY_KNOTS))
 
     @property
-    def relief(self) -> int:
-        """Share of the temperature's loss under probabilistic drafts."""
-        return self.power + 1
+    def soft_heat(self) -> slice:
+        """Heat at each knot but 0, probabilistic drafts."""
+        return slice(self.heat.stop, self.heat.stop + len(SOFT_KNOTS))
 
     @property
     def decay(self) -> int:
         """Per log position."""
-        return self.power + 2
+        return self.covariates + 2 * self.classes + len(GREEDY_KNOTS) + len(SOFT_KNOTS)
+
+    @property
+    def tilt(self) -> int:
+        """Per unit of heat and log position."""
+        return self.decay + 1
 
     @property
     def size(self) -> int:
         """Number of parameters."""
-        return self.power + 3
+        return self.decay + 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,21 +126,25 @@ class Mixture:
         self.share = likely[self.row, self.cls][:, None]
         self.starts = np.searchsorted(self.row, np.arange(len(counts.weight)))
         self.log_position = np.log(np.arange(1, counts.reached.shape[1] + 1))[None, :]
+        soft = counts.probabilistic > 0
+        knots = heat_weights(counts.temperature)
+        self.warm = np.where(soft, 0.0, knots[:, FIXED_KNOT])
+        self.greedy_knots = np.where(soft[:, None], 0.0, knots[:, GREEDY_KNOTS])
+        self.soft_knots = np.where(soft[:, None], knots[:, SOFT_KNOTS], 0.0)
         self.won = counts.weight[:, None] * counts.accepted
         self.tried = counts.weight[:, None] * counts.reached
 
     def heat(self, x: Floats) -> Floats:
-        """T^p · relief of each row."""
-        relief = np.where(self.counts.probabilistic > 0, x[self.layout.relief], 1.0)
-        warmed: Floats = np.power(self.counts.temperature, x[self.layout.power]) * relief
-        return warmed
+        """Heat of each row: 0 where sampling is greedy, 1 at temperature 1 and greedy drafts."""
+        return self.warm + self.greedy_knots @ x[self.layout.heat] + self.soft_knots @ x[self.layout.soft_heat]
 
     def state(self, x: Floats) -> _State:
         """Survivals, rates and loss under these parameters."""
         layout = self.layout
         odds = (self.counts.covariates @ x[layout.beta])[self.row] + x[layout.effect][self.cls]
-        odds = odds - self.heat(x)[self.row] * x[layout.slope][self.cls]
-        alpha = expit(odds[:, None] + x[layout.decay] * self.log_position)
+        heat = self.heat(x)[self.row]
+        odds = odds - heat * x[layout.slope][self.cls]
+        alpha = expit(odds[:, None] + (x[layout.decay] + x[layout.tilt] * heat)[:, None] * self.log_position)
         alive = np.cumprod(alpha, axis=1, dtype=np.float64)
         mixed = np.add.reduceat(self.share * alive, self.starts, axis=0)
         rate = np.clip(mixed / np.maximum(_before(mixed), _TINY), _TINY, 1.0 - 1e-9)
@@ -151,17 +163,16 @@ class Mixture:
         moved = self.share * state.alive * state.lost_so_far  # d S_i / d odds of the pair
         by_row = np.add.reduceat(moved, self.starts, axis=0)
         heat = self.heat(x)
+        by_log = np.add.reduceat(self.share * state.alive * state.lost_by_log, self.starts, axis=0)
         sloped = np.add.reduceat(moved * x[layout.slope][self.cls][:, None], self.starts, axis=0)
-        logs = np.log(np.where(counts.temperature > 0, counts.temperature, 1.0))
-        plain = np.where(counts.probabilistic > 0, np.power(counts.temperature, x[layout.power]), 0.0)
+        by_heat = x[layout.tilt] * by_log - sloped
         jacobian = np.zeros((rows, positions, layout.size))
         jacobian[:, :, layout.beta] = by_row[:, :, None] * counts.covariates[:, None, :]
         jacobian[self.row, :, layout.effect.start + self.cls] = moved
-        jacobian[:, :, layout.power] = -(heat * logs)[:, None] * sloped
-        jacobian[:, :, layout.relief] = -plain[:, None] * sloped
-        jacobian[:, :, layout.decay] = np.add.reduceat(
-            self.share * state.alive * state.lost_by_log, self.starts, axis=0
-        )
+        jacobian[:, :, layout.heat] = by_heat[:, :, None] * self.greedy_knots[:, None, :]
+        jacobian[:, :, layout.soft_heat] = by_heat[:, :, None] * self.soft_knots[:, None, :]
+        jacobian[:, :, layout.decay] = by_log
+        jacobian[:, :, layout.tilt] = heat[:, None] * by_log
         before = np.maximum(_before(state.mixed), _TINY)
         # The rate is S_i / S_{i-1}.
         jacobian[:, 1:] -= state.rate[:, 1:, None] * jacobian[:, :-1]
@@ -206,11 +217,10 @@ class Mixture:
 
 def class_gains(x: Floats, layout: Layout, counts: Counts) -> Floats:
     """Σ_i S_ci within each row's k, were the row of class c: (n, classes)."""
-    relief = np.where(counts.probabilistic > 0, x[layout.relief], 1.0)
-    heat = np.power(counts.temperature, x[layout.power]) * relief
+    heat = Mixture(layout, counts, Prior(x, np.zeros((layout.size, layout.size)), x, x)).heat(x)
     odds = (counts.covariates @ x[layout.beta])[:, None] + x[layout.effect] - heat[:, None] * x[layout.slope]
-    log_position = np.log(np.arange(1, counts.reached.shape[1] + 1))
-    alive = np.cumprod(expit(odds[:, :, None] + x[layout.decay] * log_position), axis=2)
+    decay = (x[layout.decay] + x[layout.tilt] * heat)[:, None] * np.log(np.arange(1, counts.reached.shape[1] + 1))
+    alive = np.cumprod(expit(odds[:, :, None] + decay[:, None, :]), axis=2)
     gains: Floats = (alive * counts.within[:, None, :]).sum(axis=2)
     return gains
 
@@ -258,4 +268,4 @@ def scatter(counts: Counts, mixed: Floats) -> Scatter:
     beyond = (counts.accepted.sum(axis=1) / n - expected) ** 2 - _counting_variance(counts) / n
     sure = n / (n + np.median(n))  # few drafts say little
     between = max(float(np.average(beyond, weights=sure)), 1e-6)
-    return Scatter(between, float(np.sqrt(max(np.average(beyond / expected**2, weights=sure), 0.0))))
+    return Scatter(between, float(np.sqrt(between / np.average(expected**2, weights=sure))))

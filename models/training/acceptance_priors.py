@@ -27,7 +27,13 @@ PRIORS = Path(__file__).parent.parent / "priors" / "acceptance.json"
 # included.
 CLASS_SD = 0.4
 SLOPE_SD = 0.3
+PAIR_SLOPE_SD = 0.4  # of all slopes of a pair together: a small target's distribution is wide, a large one's narrow
 COPY_SD = 0.3  # of the effect of copying on the log odds: weak
+TILT_SD = 0.3
+# Heat at T = 0.3, 0.7 and 1.3 of greedy drafts (1 at 1), and at 0.3, 0.7, 1, 1.3 of probabilistic ones: T^1.5, which
+# the published tables take, and half of it; wide, since they know T = 0 and 1 alone.
+GREEDY_HEAT, GREEDY_HEAT_SD = (0.16, 0.59, 1.5), (0.15, 0.3, 1.5)
+SOFT_HEAT, SOFT_HEAT_SD = (0.08, 0.3, 0.5, 0.75), (0.1, 0.25, 0.3, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +76,18 @@ DRAFTER = Layout(covariates=3, classes=len(STRUCTURES))
 def drafter_rows(published: Published) -> tuple[list[int], list[int]]:
     """Places in a draft model's vector and in the published Gaussian that mean the same."""
     layout = DRAFTER
-    here = [0, 1, *range(layout.effect.start, layout.slope.stop), layout.power, layout.relief, layout.decay]
+    here = [0, 1, *range(layout.effect.start, layout.slope.stop), layout.decay]
     there = [
         *published.rows("level draft_model", "size"), *published.of("task"), *published.of("slope"),
-        *published.rows("power", "relief", "decay draft_model"),
+        *published.rows("decay draft_model"),
     ]  # fmt: skip
     return here, there
+
+
+def hold_heat(layout: Layout, low: Floats, high: Floats) -> None:
+    """Ranges in which heat rises with temperature, at most as fast as straight lines to T = 1."""
+    low[layout.heat], high[layout.heat] = (0.0, 0.3, 1.0), (0.3, 1.0, 6.0)
+    low[layout.soft_heat], high[layout.soft_heat] = 0.0, (0.15, 0.5, 1.0, 6.0)
 
 
 def drafter_prior(published: Published) -> Prior:
@@ -87,12 +99,15 @@ def drafter_prior(published: Published) -> Prior:
     mean[here] = published.mean[there]
     covariance[np.ix_(here, here)] = published.covariance[np.ix_(there, there)]
     covariance[2, 2] = COPY_SD**2
-    for part, sd in ((layout.effect, CLASS_SD), (layout.slope, SLOPE_SD)):
-        covariance[part, part] += sd**2 * np.eye(layout.classes)
+    covariance[layout.effect, layout.effect] += CLASS_SD**2 * np.eye(layout.classes)
+    covariance[layout.slope, layout.slope] += SLOPE_SD**2 * np.eye(layout.classes) + PAIR_SLOPE_SD**2
+    mean[layout.heat], mean[layout.soft_heat] = GREEDY_HEAT, SOFT_HEAT
+    for place, sd in ((layout.heat, GREEDY_HEAT_SD), (layout.soft_heat, SOFT_HEAT_SD)):
+        covariance[place, place] += np.diag(np.square(sd))
+    covariance[layout.tilt, layout.tilt] = TILT_SD**2
     low, high = np.full(layout.size, -np.inf), np.full(layout.size, np.inf)
     low[1], low[2], low[layout.slope] = 0.0, 0.0, 0.0
-    low[layout.power], high[layout.power] = 0.5, 4.0
-    low[layout.relief], high[layout.relief] = 0.0, 1.0
+    hold_heat(layout, low, high)
     return Prior(mean=mean, precision=np.asarray(np.linalg.inv(covariance), dtype=np.float64), low=low, high=high)
 
 

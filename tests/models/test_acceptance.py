@@ -13,7 +13,7 @@ from models.structure import STRUCTURES
 from profiler.deployment import METHODS
 from profiler.errors import UnknownNameError
 
-MODEL = AcceptanceModel.from_priors()
+MODEL = AcceptanceModel.from_artefact()
 CLASSES = MODEL.coefficients_.classes
 PURE = np.eye(len(CLASSES))
 
@@ -120,7 +120,7 @@ def test_ngram_drafts_only_where_the_output_copies():
 
 def test_an_overlap_that_its_class_lets_expect_changes_nothing():
     """The overlap speaks only beside what the structure already says; nan is "not known"."""
-    expected = MODEL.coefficients_.expected_overlap[CLASSES.index("chat")]
+    expected = MODEL.coefficients_.copying.overlap[CLASSES.index("chat")]
     known = predict("ngram", 4, overlap=expected).draft_share
     np.testing.assert_allclose(known, predict("ngram", 4, overlap=np.nan).draft_share)
 

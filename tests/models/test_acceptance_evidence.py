@@ -8,7 +8,7 @@ import pytest
 from models.acceptance import AcceptanceEvidence, AcceptanceInputs, AcceptanceModel, acceptance_from_evidence
 from profiler.errors import EvidenceError
 
-MODEL = AcceptanceModel.from_priors()
+MODEL = AcceptanceModel.from_artefact()
 MIXTURE = np.full(len(MODEL.coefficients_.classes), 1 / len(MODEL.coefficients_.classes))
 COUNTS = {"drafts": 1000, "accepted_tokens": 1500, "drafted_tokens": 3000, "decode_tokens": 2500, "temperature": 0.0}
 

@@ -69,7 +69,7 @@ def test_past_outputs_are_counted_and_their_overlap_measured() -> None:
 def test_without_outputs_overlap_is_what_the_classes_let_expect() -> None:
     """Predicted overlap lies on the acceptance model's scale, so that it shifts nothing by itself."""
     workload = describe_workload(sample(user("Summarize: The bridge was closed on Monday. It opens in May.")))
-    expected = workload.prompt_structure @ read_coefficients().expected_overlap
+    expected = read_coefficients().copying.of(workload.prompt_structure, workload.input_tokens.per_prompt)
     np.testing.assert_allclose(workload.overlap.per_prompt, expected)
     assert any(note.startswith("overlap: predicted") for note in workload.estimated)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from models.training.acceptance_mixture import Counts, Layout, Mixture, Prior, scatter, weights
+from models.training.acceptance_priors import GREEDY_HEAT, SOFT_HEAT, hold_heat
 
 LAYOUT = Layout(covariates=2, classes=3)
 RNG = np.random.default_rng(3)
@@ -20,16 +21,18 @@ def some_counts(n: int = 40, positions: int = 4) -> Counts:
     reached[:, 1:] = accepted[:, :-1]
     return Counts(
         covariates=np.stack([np.ones(n), RNG.normal(size=n)], axis=1), structure=structure,
-        temperature=RNG.choice([0.0, 0.7, 1.0], size=n), probabilistic=RNG.integers(0, 2, size=n).astype(float),
+        temperature=RNG.choice([0.0, 0.2, 0.7, 1.0, 1.5], size=n),
+        probabilistic=RNG.integers(0, 2, size=n).astype(float),
         reached=reached, accepted=accepted, within=np.ones((n, positions)), repeats=np.ones(n), weight=np.ones(n),
     )  # fmt: skip
 
 
 def some_prior() -> Prior:
     low, high = np.full(LAYOUT.size, -np.inf), np.full(LAYOUT.size, np.inf)
-    low[LAYOUT.slope], low[LAYOUT.power], low[LAYOUT.relief], high[LAYOUT.relief] = 0.0, 0.5, 0.0, 1.0
+    low[LAYOUT.slope] = 0.0
+    hold_heat(LAYOUT, low, high)
     mean = np.zeros(LAYOUT.size)
-    mean[LAYOUT.power], mean[LAYOUT.relief] = 1.5, 0.5
+    mean[LAYOUT.heat], mean[LAYOUT.soft_heat] = GREEDY_HEAT, SOFT_HEAT
     return Prior(mean=mean, precision=np.eye(LAYOUT.size), low=low, high=high)
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from models.acceptance import AcceptanceInputs, AcceptanceModel
 from models.acceptance.coefficients import coefficients_of, document_of, read_coefficients
+from models.artefact import read_manifest
 from models.structure import STRUCTURES
-from models.training.acceptance import TEXT, evaluate_acceptance, train_acceptance
+from models.training.acceptance import TEXT, acceptance_digest, evaluate_acceptance, train_acceptance
 from models.training.acceptance_features import (
     FEATURES_FILE,
     read_features,
@@ -27,6 +28,7 @@ from profiler.measurements.acceptance import merge_acceptance
 from tests.models.acceptance import simulated
 
 PROMPTS = 12
+MEASUREMENTS = Path(__file__).resolve().parents[3] / "data" / "measurements"
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +157,40 @@ def test_scores_of_another_scorer_are_refused(tmp_path):
     path.write_text(path.read_text().replace(scorer_version(), "an older one"))
     with pytest.raises(MeasurementsError, match="another structure classifier"):
         read_features(tmp_path)
+
+
+def test_shipped_scores_are_the_shipped_scorer_s():
+    """The features beside the measurements are what the installed scorer says of the prompts that the project has."""
+    stored = read_features(MEASUREMENTS)
+    for prompt_set, file in (("own", "acceptance_prompts.jsonl"), ("holdout", "structure_holdout.jsonl")):
+        for key, score in score_prompts(prompt_set, MEASUREMENTS.parent / file).items():
+            np.testing.assert_allclose(stored[key], score, atol=2e-4)
+
+
+def test_shipped_coefficients_are_what_the_shipped_tables_give():
+    """The artefact was made from the tables of this checkout by this code; spreads take the whole evaluation."""
+    published = read_published()
+    again = coefficients_of_fit(fit_acceptance(read_rows(MEASUREMENTS), published), published)
+    shipped = read_coefficients()
+    assert read_manifest()["acceptance.json"]["data_sha256"] == acceptance_digest(MEASUREMENTS)
+    for name in ("intercept", "class_effect", "temperature_slope", "heat", "share_class", "share_copy", "size"):
+        np.testing.assert_allclose(getattr(again, name), getattr(shipped, name), atol=1e-4)
+
+
+def test_shipped_acceptance_never_rises_with_temperature():
+    """In every class, for every method, way of drafting and k up to 8, up to temperature 2."""
+    model = AcceptanceModel.from_artefact()
+    for method in model.coefficients_.methods:
+        for soft in (False, True):
+            for k in (1, 4, 8):
+                taus = [
+                    model.predict(AcceptanceInputs.of(
+                        method=method, num_speculative_tokens=k, temperature=t, structure=np.eye(len(STRUCTURES)),
+                        probabilistic=soft, size_ratio=0.1,
+                    )).tokens_per_step
+                    for t in np.linspace(0.0, 2.0, 21)
+                ]  # fmt: skip
+                assert (np.diff(taus, axis=0) <= 1e-9).all()
 
 
 def test_a_prompt_file_is_scored_by_record(tmp_path):

@@ -100,8 +100,6 @@ class AcceptanceModel:
         """The model as trained: measured acceptance with published tables as a prior."""
         return cls.of(read_coefficients())
 
-    from_priors = from_artefact  # the name it had before anything was measured
-
     @classmethod
     def of(cls, coefficients: AcceptanceCoefficients) -> AcceptanceModel:
         """The model with these numbers."""

@@ -7,19 +7,20 @@ published tables alone are written, and the card says so.
 from __future__ import annotations
 
 import hashlib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from models.acceptance.coefficients import write_coefficients
+from models.acceptance.coefficients import AcceptanceCoefficients, write_coefficients
 from models.artefact import FOLDER
 from models.training.acceptance_card import acceptance_text, card_lines
 from models.training.acceptance_evaluation import evaluate_rows, structured_table, with_spreads
 from models.training.acceptance_features import FEATURES_FILE
-from models.training.acceptance_fit import AcceptanceFit, coefficients_of_fit, fit_acceptance
-from models.training.acceptance_priors import PRIORS, Published, read_published
-from models.training.acceptance_rows import AcceptanceRows, joined_rows, read_rows
+from models.training.acceptance_fit import coefficients_of_fit, fit_acceptance
+from models.training.acceptance_priors import PRIORS, read_published
+from models.training.acceptance_rows import joined_rows, read_rows
 from models.training.acceptance_tables import coverage_table
 from profiler.measurements.acceptance import CELLS_FILE, PROMPTS_FILE
 
@@ -31,20 +32,16 @@ def train_acceptance(*folders: Path, out: Path = FOLDER) -> tuple[Path, ...]:
 
     folders: of measurements; rows of all are learned from. Raises MeasurementsError.
     """
-    rows, published = _read(folders)
-    fit = fit_acceptance(rows, published)
-    tables = _evaluate(rows, published, fit)
-    coefficients = with_spreads(coefficients_of_fit(fit, published), tables.pop("spreads"), published)
-    written = write_coefficients(coefficients, folder=out, data_sha256=acceptance_digest(*folders))
+    digest = acceptance_digest(*folders)
+    coefficients, tables = _judged(folders, digest)
+    written = write_coefficients(coefficients, folder=out, data_sha256=digest)
     (out / TEXT).write_text(acceptance_text(tables, coefficients), encoding="utf-8")
     return written, out / TEXT
 
 
 def evaluate_acceptance(*folders: Path) -> dict[str, Any]:
     """Held-out figures: plain tables by family of folds, and the card's section as lines of Markdown under "text"."""
-    rows, published = _read(folders)
-    tables = _evaluate(rows, published, fit_acceptance(rows, published))
-    del tables["spreads"]
+    _, tables = _judged(folders, acceptance_digest(*folders))
     return tables | {"text": card_lines(tables)}
 
 
@@ -55,15 +52,14 @@ def acceptance_digest(*folders: Path) -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
 
 
-def _read(folders: tuple[Path, ...]) -> tuple[AcceptanceRows, Published]:
-    return joined_rows([read_rows(folder) for folder in folders]), read_published()
-
-
-def _evaluate(rows: AcceptanceRows, published: Published, fit: AcceptanceFit) -> dict[str, Any]:
+@cache
+def _judged(folders: tuple[Path, ...], digest: str) -> tuple[AcceptanceCoefficients, dict[str, Any]]:
+    """What ships and the tables that judge it; kept, since training and its card ask for the same (`digest` tells)."""
+    rows, published = joined_rows([read_rows(folder) for folder in folders]), read_published()
+    fit = fit_acceptance(rows, published)
     evaluated = evaluate_rows(rows, published, fit)
-    spreads = evaluated.spreads
-    shipped = with_spreads(coefficients_of_fit(fit, published), spreads, published)
-    return {
+    shipped = with_spreads(coefficients_of_fit(fit, published), evaluated.spreads, published)
+    tables: dict[str, Any] = {
         "rows": {
             "cells": len(np.unique(rows.cell)), "prompts": len(np.unique(rows.prompt)), "rows": len(rows),
             "drafts": int(rows.drafts.sum()), "kinds": len(np.unique(np.char.add(rows.prompt_set, rows.kind))),
@@ -75,5 +71,5 @@ def _evaluate(rows: AcceptanceRows, published: Published, fit: AcceptanceFit) ->
         "structured": structured_table(rows, published, fit),
         "published": published.document["left_out"],
         "published_lookup": published.document["lookup_left_out"],
-        "spreads": spreads,
     }  # fmt: skip
+    return shipped, tables

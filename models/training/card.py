@@ -22,7 +22,7 @@ from models.training.cells import Cells
 from models.training.evaluation import Evaluation, speedup_floor
 from models.training.folds import TARGET_OUT
 from models.training.learned_residuals import compare_learned
-from models.training.residuals import residual_table
+from models.training.residuals import band_table, residual_table
 
 CARD, TEXT, TABLES = "card.json", "MODEL_CARD.md", "step_cost.md"
 _LIBRARIES = ("specworth", "numpy", "scipy", "scikit-learn")
@@ -33,6 +33,7 @@ def step_cost_card(cells: Cells, evaluation: Evaluation) -> dict[str, Any]:
     return evaluation.as_json() | {
         "speedup_noise_floor": round(speedup_floor(evaluation.noise), 4),
         "aims": [asdict(aim) | {"met": aim.met} for aim in aims(evaluation)],
+        "bands": band_table(cells, evaluation.predictions[TARGET_OUT]),
         "residuals": residual_table(cells, evaluation.constants, evaluation.predictions[TARGET_OUT].speedups),
         "learned_residuals": compare_learned(cells, evaluation.predictions),
     }

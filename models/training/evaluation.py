@@ -40,6 +40,8 @@ class Figures:
     coverage: float | None = None  # share of the cells in their 90 % interval
     coverage_tpot: float | None = None
     interval: float | None = None  # median half-width of the interval, relative
+    mape_sound: float | None = None  # on cells of which no flag doubts either arm
+    mape_of_ours: float | None = None  # beside a rival: our own on the cells that it could predict
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,14 @@ def evaluate(cells: Cells, *, folders: Sequence[Path], processes: int | None = N
         seen = cells.judged & np.isfinite(held.speedups.end_to_end)
         table[family] = {
             method: {OURS: _ours(cells, rows, held, floor)}
-            | {name: _figures(cells, rows, its, floor) for name, its in others.items() if _says(its, rows)}
+            | {
+                name: replace(
+                    _figures(cells, rows, its, floor),
+                    mape_of_ours=_mape(cells, rows & ~np.isnan(its.end_to_end), held.speedups),
+                )
+                for name, its in others.items()
+                if _says(its, rows)
+            }
             for method, rows in _methods(cells, seen)
         }
     return Evaluation(
@@ -110,9 +119,17 @@ def _figures(cells: Cells, rows: Mask, speedups: Speedups, floor: float) -> Figu
     own = rows & ~np.isnan(speedups.end_to_end)
     timed = rows & np.isfinite(cells.speedup_tpot) & np.isfinite(speedups.tpot)
     tpot = score(speedups.tpot[timed], cells.speedup_tpot[timed])
+    sound = own & ~cells.suspect & ~cells.suspect[cells.baseline]
     return Figures(
-        score(speedups.end_to_end[own], cells.speedup[own], noise_floor=floor), tpot_mape=tpot.mape, tpot_p90=tpot.p90
+        score(speedups.end_to_end[own], cells.speedup[own], noise_floor=floor),
+        tpot_mape=tpot.mape,
+        tpot_p90=tpot.p90,
+        mape_sound=_mape(cells, sound, speedups),
     )
+
+
+def _mape(cells: Cells, rows: Mask, speedups: Speedups) -> float | None:
+    return score(speedups.end_to_end[rows], cells.speedup[rows]).mape
 
 
 def _ours(cells: Cells, rows: Mask, held: HeldOut, floor: float) -> Figures:

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from models.estimate import Floats
 from models.training.cells import Cells
+from models.training.held_out import HeldOut
+from models.training.intervals import BANDS, Z, band_of
 from models.training.step_cost import Speedups, latencies
 
 KINDS = ("decode", "mixed", "beyond graphs")
@@ -31,6 +33,25 @@ def kind_of_pass(cells: Cells) -> NDArray[np.int64]:
     beyond = (decodes + i.prefill_tokens / i.prefill_chunks > i.graph_tokens) & (carrying >= _MOSTLY)
     beyond |= decodes > i.graph_tokens
     return np.where(beyond, 2, np.where(carrying >= _MOSTLY, 1, 0))
+
+
+def band_table(cells: Cells, held_out: HeldOut) -> list[dict[str, Any]]:
+    """Rows by method and band of concurrency: cells, MAPE of the held-out speedup, half-width of its 90 % interval."""
+    error = held_out.speedups.end_to_end / cells.speedup - 1.0
+    known = cells.judged & np.isfinite(error)
+    width = np.expm1(Z * held_out.log_sd_end_to_end)
+    inside = np.abs(np.log1p(error)) <= Z * held_out.log_sd_end_to_end
+    band, rows = band_of(cells.concurrency), []
+    for method in np.unique(cells.method[known]).tolist():
+        for place, (low, high) in enumerate(BANDS):
+            own = known & (cells.method == method) & (band == place)
+            if own.any():
+                rows.append({
+                    "method": method, "concurrency": f"{low} to {high}", "cells": int(own.sum()),
+                    "mape": round(float(np.abs(error[own]).mean()), 4),
+                    "interval": round(float(np.median(width[own])), 4), "inside": round(float(inside[own].mean()), 4),
+                })  # fmt: skip
+    return rows
 
 
 def residual_table(cells: Cells, constants: Mapping[str, float], held_out: Speedups) -> list[dict[str, Any]]:

@@ -45,7 +45,7 @@ GAP_SPREADS: dict[str, tuple[dict[str, float], float, str]] = {
     "gpu": (
         {"e_bw": 0.12, "e_kv": 0.3, "e_f": 0.3, "e_p": 0.3, "o_layer_ms": 0.5, **dict.fromkeys(_HOST, 0.4)},
         0.0,
-        "bandwidth: ai-dynamo/aiconfigurator uses 0.8 for A100 to GB200 where this fit has 0.86 and its tests 0.92; "
+        "bandwidth: ai-dynamo/aiconfigurator uses 0.8 for A100 to GB200 where this fit has 0.89 and its tests 0.92; "
         "compute: two sds reach from half of what this GPU attains to its peak; host: the design notes saw 3 to 7 ms "
         "for one draft pass on one host",
     ),
@@ -90,8 +90,9 @@ GAP_SPREADS: dict[str, tuple[dict[str, float], float, str]] = {
     "traffic": (
         {},
         0.1,
-        "beyond 256 sequences or 16k tokens; leaving out 128 sequences and more, EAGLE-3's speedups there were off by "
-        "17 % on average, of which the bands' own spread holds most",
+        "beyond the most sequences or the longest context that were measured; leaving out 128 sequences and more, "
+        "EAGLE-3's speedups there were off by 11 % on average (models/artifacts/step_cost.md), of which the bands' own "
+        "spread holds most",
     ),
 }
 _SPREAD_SOURCE = (

@@ -16,6 +16,9 @@ import numpy as np
 
 from models.artefact import write_numbers
 from models.step_cost.constants import ARTEFACT, CONSTANTS
+from models.training.acceptance import evaluate_acceptance, train_acceptance
+from models.training.benefit import evaluate_benefit, train_benefit
+from models.training.benefit_card import benefit_part, write_benefit_card
 from models.training.card import build_card, step_cost_card, write_card
 from models.training.cells import Cells
 from models.training.evaluation import evaluate
@@ -54,9 +57,17 @@ class Trained:
 
 def train(folders: Sequence[Path], out: Path, *, processes: int | None = None) -> Trained:
     """Rebuild every artefact and the card in `out` from folders of tables. Raises MeasurementsError."""
-    cells = Cells.read(*folders)
-    train_step_cost(cells, out, data_sha256=data_digest(folders))
-    evaluation = evaluate(cells, folders=folders, processes=processes)
-    card = build_card({"step_cost": step_cost_card(cells, evaluation)}, folders=folders, out=out)
+    cells, digest = Cells.read(*folders), data_digest(folders)
+    train_step_cost(cells, out, data_sha256=digest)
+    train_acceptance(*folders, out=out)
+    train_benefit(cells, out, data_sha256=digest, processes=processes)
+    benefit = evaluate_benefit(cells, folders=folders, processes=processes)
+    write_benefit_card(benefit, out)
+    parts = {
+        "step_cost": step_cost_card(cells, evaluate(cells, folders=folders, processes=processes)),
+        "acceptance": evaluate_acceptance(*folders),
+        "benefit": benefit_part(benefit, out),
+    }
+    card = build_card(parts, folders=folders, out=out)
     write_card(card, out)
     return Trained(card, compare_own_rows(cells))

@@ -39,6 +39,17 @@ def _unobserved(_operation: str, _seconds: float, _worked: bool) -> None:
     return None
 
 
+def patiently(function: Callable[[], T], *, until: float) -> T:
+    """The result; asked for again while the database is not available, until time.monotonic() reaches `until`."""
+    while True:
+        try:
+            return function()
+        except UnavailableError:
+            if time.monotonic() + _PAUSE_S >= until:
+                raise
+        time.sleep(_PAUSE_S)
+
+
 class History:
     """The database as routes use it: functions of `api.history.recommendations` and `profiles`, run with patience."""
 
@@ -61,7 +72,9 @@ class History:
                 raise UnavailableError(f"the database keeps {self._max_waiting} requests waiting already")
             with anyio.fail_after(wait + _GRACE_S):
                 result = await anyio.to_thread.run_sync(
-                    partial(self._patiently, function, began + wait), limiter=self._limiter, abandon_on_cancel=True
+                    partial(patiently, partial(self._attempt, function), until=began + wait),
+                    limiter=self._limiter,
+                    abandon_on_cancel=True,
                 )
             worked = True
             return result
@@ -70,15 +83,9 @@ class History:
         finally:
             self._observe(operation, time.monotonic() - began, worked)
 
-    def _patiently(self, function: Callable[[Database], T], until: float) -> T:
-        while True:
-            try:
-                self.prepare()
-                return function(self.database)
-            except UnavailableError:
-                if time.monotonic() + _PAUSE_S >= until:
-                    raise
-            time.sleep(_PAUSE_S)
+    def _attempt(self, function: Callable[[Database], T]) -> T:
+        self.prepare()
+        return function(self.database)
 
     def prepare(self) -> None:
         """Bring the tables up to date, once; called before any statement, and by whoever starts the service."""

@@ -13,20 +13,17 @@ from models.training.card_text import table
 
 AIM = 0.35
 _READING = f"""AL is judged as {JUDGED_K} draft tokens would have it. A row is a cell (engine, kind of prompts,
-temperature) or, with prompts out, the part of its prompts that one fold holds out; cells with fewer than 30 drafts are
-left out. Prompts are known by the structure scorer's probabilities alone, never by the label of their file, and
+temperature) or, with prompts out, the part of its prompts that one fold holds out; less than 30 drafts are not judged.
+Prompts are known by the structure scorer's probabilities and their length alone, never by the label of their file, and
 nothing is known of their answers, except where the predictor says so (*answers known*: copying as a replay of past
-answers would show it).
-All rows of a prompt, at every temperature and by every method, are held out together."""
+answers would show it). All rows of a prompt, at every temperature and by every method, are held out together."""
 _PREDICTORS = """*published tables alone*: the prior, without any measurement; *mean at the temperature*: of everything
 measured with the same method, match length and temperature; *mean of the class*: the same, of prompts with the same
 likeliest structure class; *mean of its kind, told*: the same, of the other prompts of the very same kind, which no
-user could
-tell us: about the least error that these few prompts allow."""
+user could tell: about the least error that these few prompts allow."""
 _UNSEEN = """What is shipped as uncertainty is that of what nobody measured: for n-gram the residuals on kinds of
 prompts that were out, for draft models at least EAGLE-3's between published sources as of a mean of two pairs, for
-heads what
-published sources show when they are left out."""
+heads what published sources show when they are left out."""
 _PUBLISHED = ("method", "left out", "rows", "MAE of AL", "bias of AL", "log sd", "MAE, one acceptance",
               "MAE, with what was measured")  # fmt: skip
 _LIMITS = """What this does not tell. One pair of small models of one family (weights dequantised from Q4_K_M), and one

@@ -117,23 +117,23 @@ def _means(
     _, first, inverse = np.unique(by, return_index=True, return_inverse=True)
     wide = asked.setting[first]
     sums = _sums(seen, seen.setting)
-    length, share = groups.length.copy(), groups.share.copy()
+    length, share, tokens = groups.length.copy(), groups.share.copy(), groups.tokens_per_step.copy()
     narrow, narrow_sums = wide, sums
     if alike is not None:
         narrow_sums = _sums(seen, np.char.add(np.char.add(seen.setting, " "), alike[1]))
         narrow = np.char.add(np.char.add(wide, " "), _commonest(inverse, alike[0]))
     for i, (own, other) in enumerate(zip(narrow.tolist(), wide.tolist(), strict=True)):
-        drafts, steps, accepted = narrow_sums.get(own) or sums.get(other) or (0.0, 0.0, 0.0)
+        drafts, steps, first_few, every = narrow_sums.get(own) or sums.get(other) or (0.0, 0.0, 0.0, 0.0)
         if drafts > 0:
-            length[i], share[i] = 1.0 + accepted / drafts, drafts / steps
-    return replace(groups, length=length, share=share, tokens_per_step=1.0 + share * (length - 1.0))
+            length[i], share[i], tokens[i] = 1.0 + first_few / drafts, drafts / steps, 1.0 + every / steps
+    return replace(groups, length=length, share=share, tokens_per_step=tokens)
 
 
-def _sums(rows: AcceptanceRows, labels: Labels) -> dict[str, tuple[float, float, float]]:
-    """Drafts, steps and accepted tokens of all rows of each label."""
+def _sums(rows: AcceptanceRows, labels: Labels) -> dict[str, tuple[float, float, float, float]]:
+    """Drafts, steps, and accepted tokens of the judged and of all positions, of all rows of each label."""
     names, inverse = np.unique(labels, return_inverse=True)
-    accepted = rows.accepted[:, :JUDGED_K].sum(axis=1)
-    sums = [np.bincount(inverse, weights=values) for values in (rows.drafts, rows.steps, accepted)]
+    judged, every = rows.accepted[:, :JUDGED_K].sum(axis=1), rows.accepted.sum(axis=1)
+    sums = [np.bincount(inverse, weights=values) for values in (rows.drafts, rows.steps, judged, every)]
     return dict(zip(names.tolist(), zip(*(part.tolist() for part in sums), strict=True), strict=True))
 
 

@@ -85,7 +85,8 @@ def train_benefit(cells: Cells, out: Path, *, data_sha256: str, processes: int |
     )
     held_out = {} if scores is None else {name: decisive_log_loss(scores, name) for name in (COMPOSITION, SLOPE)}
     better = bool(held_out) and held_out[SLOPE] < held_out[COMPOSITION] - EQUAL_LOG_LOSS
-    slope = slope_of(training_questions(Nested(cells, acceptance), np.ones(len(cells), dtype=np.bool_), spare=spare))
+    everything = training_questions(Nested(cells, acceptance), np.ones(len(cells), dtype=np.bool_), spare=spare)
+    slope = slope_of(cells, everything)
     numbers = {
         "kind": SLOPE_KIND if better else COMPOSITION_KIND,
         "slope": round(slope, 4),

@@ -14,7 +14,7 @@ from models.artefact import read_numbers
 from models.benefit.classifier import ARTEFACT, FEATURES, SLOPE
 from models.training.benefit import Ablation, decisive_log_loss
 from models.training.benefit_folds import ALL_THRESHOLDS, ASKED, MODES, BenefitScore
-from models.training.benefit_learners import COMPOSITION, LEARNERS
+from models.training.benefit_learners import COMPOSITION, LEARNERS, PRIOR_TARGETS
 from models.training.benefit_learners import SLOPE as SLOPE_LEARNER
 from models.training.folds import TARGET_OUT
 from models.training.intervals import LEVEL, Z
@@ -68,9 +68,9 @@ def _what_ships(numbers: Mapping[str, Any]) -> list[str]:
         return [
             f"What ships is the composed prediction with a calibrated slope: P = 1 / (1 + exp(-{slope:g} z)) with",
             "z = log(prediction / threshold) / predicted log sd, a scikit-learn logistic regression on z without",
-            "intercept. It is 0.5 where the prediction is the threshold and rises with it, so that it cannot",
-            f"contradict the speedup shown. Where the {LEVEL:.0%} interval ends at the threshold it says {bound:.2f}",
-            f"(a lognormal says {(1.0 + LEVEL) / 2.0:.2f}).",
+            f"intercept, with the composition itself as a prior worth {PRIOR_TARGETS:g} targets. It is 0.5 where the",
+            "prediction is the threshold and rises with it, so that it cannot contradict the speedup shown. Where the",
+            f"{LEVEL:.0%} interval ends at the threshold it says {bound:.2f} (a lognormal {(1.0 + LEVEL) / 2.0:.2f}).",
         ]
     return [
         "What ships is the composition alone: P = Φ(z) with z = log(prediction / threshold) / predicted log sd, the",

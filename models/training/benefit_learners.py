@@ -25,6 +25,8 @@ from models.training.cells import Cells
 
 Probability = Callable[[Questions], Floats]
 COMPOSITION, SLOPE = "composition alone", "calibrated slope"
+PRIOR_TARGETS = 10.0  # what the slope's prior is worth
+_PRIOR_Z = np.linspace(-4.0, 4.0, 41)
 _FREE = 1e6  # inverse of the penalty where a handful of parameters needs none
 _LEAST_SLOPE = 0.1
 _SHRUNK = 0.05  # features of a few dozen cells: chosen once, before the folds were judged
@@ -40,10 +42,19 @@ class Learner:
     decide: Callable[[Cells, Questions], Floats] | None = None
 
 
-def slope_of(asked: Questions) -> float:
-    """Slope b of P = 1 / (1 + exp(-b z)), by scikit-learn's logistic regression without intercept on z."""
+def slope_of(cells: Cells, asked: Questions, *, prior_targets: float = PRIOR_TARGETS) -> float:
+    """Slope b of P = 1 / (1 + exp(-b z)), by scikit-learn's logistic regression without intercept on z.
+
+    Prior: pseudo-questions over the range of z that pay as the composition says, weighing as `prior_targets` targets do
+    beside those asked about. Few targets say little of how far off the next one is.
+    """
+    z = np.concatenate([_clipped(asked), _PRIOR_Z, _PRIOR_Z])
+    pays = np.concatenate([asked.pays, np.ones(_PRIOR_Z.size), np.zeros(_PRIOR_Z.size)])
+    told = ndtr(_PRIOR_Z)
+    weight = prior_targets / np.unique(cells.target[asked.cell]).size / _PRIOR_Z.size
+    whole = np.concatenate([asked.weight / asked.weight.sum(), weight * told, weight * (1.0 - told)])
     model = LogisticRegression(fit_intercept=False, C=_FREE)
-    model.fit(_clipped(asked)[:, None], asked.pays, sample_weight=_scaled(asked))
+    model.fit(z[:, None], pays.astype(np.int64), sample_weight=whole * len(asked))
     return float(model.coef_[0, 0])
 
 
@@ -52,7 +63,12 @@ def _composition(cells: Cells, asked: Questions) -> Probability:
 
 
 def _slope(cells: Cells, asked: Questions) -> Probability:
-    slope = slope_of(asked)
+    slope = slope_of(cells, asked)
+    return lambda q: expit(slope * q.z)
+
+
+def _free_slope(cells: Cells, asked: Questions) -> Probability:
+    slope = slope_of(cells, asked, prior_targets=0.0)
     return lambda q: expit(slope * q.z)
 
 
@@ -144,6 +160,7 @@ def _literature(cells: Cells, q: Questions) -> Floats:
 LEARNERS = (
     Learner(COMPOSITION, True, _composition),
     Learner(SLOPE, True, _slope),
+    Learner("slope without prior", True, _free_slope),
     Learner("isotonic, symmetric", True, _isotonic),
     Learner("slope by features", True, _sloped_by_features),
     Learner("Platt, free intercept", False, _platt),

@@ -61,7 +61,7 @@ def train(folders: Sequence[Path], out: Path, *, processes: int | None = None) -
     train_step_cost(cells, out, data_sha256=digest)
     train_acceptance(*folders, out=out)
     train_benefit(cells, out, data_sha256=digest, processes=processes)
-    benefit = evaluate_benefit(cells, folders=folders, processes=processes)
+    benefit = evaluate_benefit(cells, folders=folders, artefacts=out, processes=processes)
     write_benefit_card(benefit, out)
     parts = {
         "step_cost": step_cost_card(cells, evaluate(cells, folders=folders, processes=processes)),

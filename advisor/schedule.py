@@ -22,7 +22,8 @@ from profiler.deployment import Deployment
 
 Schedule = list[tuple[int, int, int]]
 
-# Held-out predictions are 5 % off on average where the traffic is new (models/artifacts/step_cost.md): less is no reason.
+# Held-out predictions are 5 % off on average where the traffic is new (models/artifacts/step_cost.md): less is no
+# reason.
 WORTH_SWITCHING = 1.05
 
 

@@ -23,17 +23,18 @@ targets that were absent from the fit and from the group; *± interval* is its m
 cells of which no flag of the data card doubts either arm; *ours beside* is our MAPE on the cells that a rival could
 predict."""
 _WHY = """What is known of the causes. Up to 8 sequences, where a pass is one CUDA graph and its time is the GPU's,
-EAGLE-3's speedups of an unseen target are met within the noise of the labels. Errors are above that, where passes carry
-prefills or exceed the graphs, and with the synchronous methods (n-gram, draft models) everywhere: there the host's
-launches decide, and the host's speed differs from one started engine to the next. With EAGLE-3 at 128 x 128 the same
-kind of step takes 25 ms over Llama-3.1-8B's 32 layers and 28 to 30 over the 36 of Qwen3-8B and Qwen3-4B; n-gram at
-32 x 512 takes 16 and 21 ms a step for the two 8B targets, whose baselines take 9.0 and 9.5; Qwen3-4B's baselines at
-64 x 128 and 256 x 128 vary by a fifth between windows. No cell of 8 requests and more has two sound runs yet, so that
-the noise floor there is unknown and nothing can be averaged. Tried, and not kept because the error of unseen targets
-stayed within 0.2 points: an extra cost a layer for Qwen3's norms over queries and keys (on the GPU and on the host), a
-host cost of a head for each sequence, a host that runs ahead during graph passes, evenly spaced prefills of the
-baseline, other corners of the roofline, other weights of flagged cells. Kept: logits of a prompt counted once, the
-maximum of host and GPU over a whole asynchronous step instead of a soft sum of passes (5.3 to 4.6 %)."""
+EAGLE-3's speedups of an unseen target are met to 2 % on average, by which two runs may differ, too. The errors lie
+above that, where passes carry prefills or exceed the graphs, and with the synchronous methods (n-gram, draft models)
+everywhere: there the host's launches decide, and the host's speed differs from one started engine to the next. With
+EAGLE-3 at 128 x 128 the same kind of step takes 25 ms over Llama-3.1-8B's 32 layers and 28 to 30 over the 36 of
+Qwen3-8B and Qwen3-4B; n-gram at 32 x 512 takes 16 and 21 ms a step for the two 8B targets, whose baselines take 9.0
+and 9.5; Qwen3-4B's baselines at 64 x 128 and 256 x 128 vary by a fifth between windows. No cell of 8 requests and
+more has two sound runs yet, so that the noise floor there is unknown and nothing can be averaged. Tried, and not kept
+because the error of unseen targets stayed within 0.2 points: an extra cost a layer for Qwen3's norms over queries and
+keys (on the GPU and on the host), a host cost of a head for each sequence, a host that runs ahead during graph
+passes, evenly spaced prefills of the baseline, other corners of the roofline, other weights of flagged cells. Kept:
+logits of a prompt counted once, the maximum of host and GPU over a whole asynchronous step instead of a soft sum of
+passes (5.3 to 4.6 %)."""
 _COVERAGE = """Nominal 90 %, one target out. With so few targets this is what was seen, not a guarantee. Intervals are
 split-conformal with residuals scaled by method and band of concurrency, groups with few cells drawn towards the
 product of their method's and their band's level (`models/training/intervals.py`). Beyond what was measured they widen:

@@ -41,9 +41,7 @@ class AcceptanceCoefficients:
     size_log_sd: Floats  # (M,) spread of log(AL - 1) per log unit away from `size_centre`
     class_effect: Floats  # (M, C)
     temperature_slope: Floats  # (M, C), >= 0: what is lost at T = 1
-    heat: (
-        Floats  # (M, knots) share of `temperature_slope` lost at each temperature of HEAT_KNOTS, greedy drafts; 1 at 1
-    )
+    heat: Floats  # (M, knots) share of `temperature_slope` lost at each of HEAT_KNOTS, greedy drafts; 1 at 1
     probabilistic_heat: Floats  # (M, knots) the same of probabilistic drafts
     heat_decay: Floats  # (M,) per unit of heat and log position
     copy: Floats  # (M,), >= 0, per unit of logit(overlap) beside what its classes let expect

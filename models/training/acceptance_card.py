@@ -49,7 +49,34 @@ def card_lines(tables: Mapping[str, Any]) -> list[str]:
         ours = [row for row in tables["families"].get(family, []) if row["predictor"] in ("model", "mean of the class")]
         if ours:
             lines += [f"With {family}:", "", *rows_table(_COLUMNS, ours), ""]
+    lines += [
+        "Published sources, each left out (means over the sources):",
+        "",
+        *published_lines(tables["published"]),
+        "",
+    ]
     return [*lines, _UNSEEN, "", _LIMITS, "", "Every table: `acceptance.md`.", ""]
+
+
+def published_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """One line a method: how far off published acceptance lengths are whose source no fit saw."""
+    lines = []
+    for method in dict.fromkeys(row["method"] for row in rows):
+        own = [row for row in rows if row["method"] == method]
+        names = ("MAE, with what was measured", "MAE of AL", "MAE, one acceptance")
+        ours, alone, one = (_means(own, name) for name in names)
+        lines.append(f"- {method}: {len(own)} out in turn, mean absolute error of AL {ours}; the published tables alone "
+                     f"{alone}; one acceptance for everything {one}.")  # fmt: skip
+    return lines
+
+
+def _means(rows: Sequence[Mapping[str, Any]], name: str) -> str:
+    """Mean over sources, and over rows."""
+    found = [(row[name], row["rows"]) for row in rows if name in row]
+    if not found:
+        return "know nothing of it" if name == "MAE of AL" else "is none"
+    values, counts = zip(*found, strict=True)
+    return f"{np.mean(values):.2f} ({np.average(values, weights=counts):.2f} by rows)"
 
 
 def aim_lines(tables: Mapping[str, Any]) -> list[str]:

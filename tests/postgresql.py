@@ -74,9 +74,15 @@ class Cluster:
         self._run("pg_ctl", "--wait", f"--mode={mode}", "stop")
 
     @property
-    def process(self) -> int:
-        """The id of its first process."""
-        return int((self._data / "postmaster.pid").read_text().splitlines()[0])
+    def running(self) -> bool:
+        """Was it started, and not ended in order?"""
+        return (self._data / "postmaster.pid").exists()
+
+    def processes(self) -> list[int]:
+        """The ids of all its processes, the first one's first."""
+        first = int((self._data / "postmaster.pid").read_text().splitlines()[0])
+        children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
+        return [first, *map(int, children)]
 
     def create(self, database: str) -> str:
         """A fresh database; its URL."""

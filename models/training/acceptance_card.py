@@ -65,7 +65,7 @@ def published_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         own = [row for row in rows if row["method"] == method]
         names = ("MAE, with what was measured", "MAE of AL", "MAE, one acceptance")
         ours, alone, one = (_means(own, name) for name in names)
-        lines.append(f"- {method}: {len(own)} out in turn, mean absolute error of AL {ours}; the published tables alone "
+        lines.append(f"- {method}: {len(own)} out in turn, mean absolute error of AL {ours}; published tables alone "
                      f"{alone}; one acceptance for everything {one}.")  # fmt: skip
     return lines
 

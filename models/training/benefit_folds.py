@@ -16,7 +16,7 @@ import numpy as np
 
 from models.acceptance import AcceptanceModel
 from models.estimate import Floats
-from models.training.benefit_learners import LEARNERS
+from models.training.benefit_learners import COMPOSITION, LEARNERS
 from models.training.benefit_rows import GIVEN, PREDICTED, THRESHOLDS, Nested, Questions, questions
 from models.training.cells import Cells, Mask
 from models.training.folds import HIGH_OUT, LONG_OUT, POINTS_OUT, TARGET_OUT, Fold, folds
@@ -101,7 +101,10 @@ def _without(task: _Task) -> dict[str, dict[str, _Told]]:
     cells, nested = task.cells, Nested(task.cells, task.acceptance)
     learners = [learner for learner in LEARNERS if learner.name in task.names]
     training = training_questions(nested, ~task.part.hidden, spare=task.spare)
-    fitted = {learner.name: learner.fit(cells, training) for learner in learners}
+    # Where all that was seen pays, or none of it, there is nothing to learn: the composition alone answers.
+    both = bool(training.pays.any()) and not bool(training.pays.all())
+    plain = next(learner for learner in LEARNERS if learner.name == COMPOSITION)
+    fitted = {learner.name: (learner if both else plain).fit(cells, training) for learner in learners}
     found = nested.compose(~task.part.hidden)
     told: dict[str, dict[str, _Told]] = {mode: {} for mode in MODES}
     for mode in MODES:

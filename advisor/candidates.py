@@ -18,6 +18,9 @@ from profiler.catalog.models import find_entry
 from profiler.deployment import METHODS, Deployment, Method, Speculation
 from profiler.errors import DeploymentError
 
+# Shortest and longest match of n-gram where the request names none, as measured (data/grids/acceptance-1.yaml). vLLM's
+# own default, 5 for both, drafts in far fewer steps (models/artifacts/acceptance.md) and costs as much in all others.
+LOOKUP = (2, 5)
 LARGEST_K = 8  # what is compared where no k is named; published gains peak below it
 
 _DRAFT = "deployment.speculation.draft"
@@ -45,6 +48,16 @@ class Candidate:
         """The method and its drafter, as people say it."""
         return f"{SPOKEN[self.method]} with {self.draft_name}" if self.draft is not None else SPOKEN[self.method]
 
+    @property
+    def lookup(self) -> tuple[int, int] | None:
+        """Shortest and longest match of n-gram; None for other methods. vLLM takes one that is given for both."""
+        if self.method != "ngram":
+            return None
+        least, most = (self.spec.prompt_lookup_min, self.spec.prompt_lookup_max) if self.spec else (None, None)
+        if least is None and most is None:
+            return LOOKUP
+        return least or most or LOOKUP[0], most or least or LOOKUP[1]
+
     def speculation(self, k: int) -> Speculation:
         """The facts that memory plan and step cost are made from."""
         return Speculation(
@@ -52,8 +65,8 @@ class Candidate:
             num_speculative_tokens=k,
             draft=self.draft,
             draft_sample_method="probabilistic" if self.probabilistic else "greedy",
-            prompt_lookup_max=self.spec.prompt_lookup_max if self.spec else None,
-            prompt_lookup_min=self.spec.prompt_lookup_min if self.spec else None,
+            prompt_lookup_max=self.lookup[1] if self.lookup else None,
+            prompt_lookup_min=self.lookup[0] if self.lookup else None,
         )
 
 

@@ -46,10 +46,8 @@ def speculative_config(
     config: dict[str, Any] = {"method": method, "num_speculative_tokens": most}
     if candidate.draft_name is not None:
         config["model"] = candidate.draft_name
-    if candidate.method == "ngram" and spec is not None:
-        for name in ("prompt_lookup_max", "prompt_lookup_min"):
-            if getattr(spec, name) is not None:
-                config[name] = getattr(spec, name)
+    if candidate.lookup is not None:
+        config["prompt_lookup_min"], config["prompt_lookup_max"] = candidate.lookup
     if candidate.probabilistic:
         config["draft_sample_method"] = "probabilistic"
     if spec is not None and spec.draft_tensor_parallel_size is not None:

@@ -21,6 +21,7 @@ from advisor.candidates import Candidate
 from advisor.recommendation import Acceptance, Basis, Warned
 from advisor.request import EvidenceSpec, ModelSpec, RecommendationRequest, SpeculationSpec, TrafficSpec
 from models.acceptance import AcceptanceEvidence
+from models.acceptance.coefficients import DEFAULT_LOOKUP_MIN
 from models.estimate import Estimate
 from profiler.catalog import find_gpu
 from profiler.deployment import METHODS, Deployment
@@ -90,6 +91,8 @@ def speculation_of(profile: Profile) -> SpeculationSpec:
     config = probed.config or {}
     known = {name: config[name] for name in ("draft_sample_method", "prompt_lookup_max", "prompt_lookup_min")
              if config.get(name) is not None}  # fmt: skip
+    if method == "ngram" and not {"prompt_lookup_max", "prompt_lookup_min"} & set(known):
+        known |= dict.fromkeys(("prompt_lookup_max", "prompt_lookup_min"), int(DEFAULT_LOOKUP_MIN))
     draft = ModelSpec(name=probed.draft) if probed.draft is not None else None
     fields = {"method": method, "draft": draft, "num_speculative_tokens": probed.num_speculative_tokens, **known}
     try:

@@ -174,19 +174,12 @@ def _acceptance(deployment: Deployment, cases: Sequence[Case], evidence: Evidenc
             for c in cases
         ],
         overlap=[c.conditions.overlap for c in cases],
-        lookup_min=[_shortest_match(c.candidate) for c in cases],
+        lookup_min=[c.candidate.lookup[0] if c.candidate.lookup else np.nan for c in cases],
         structure=np.stack([c.conditions.structure for c in cases]),
     )  # fmt: skip
     if evidence is None or evidence.acceptance is None:
         return acceptance_model().predict(inputs)
     return acceptance_from_evidence(evidence.acceptance, inputs=inputs, model=acceptance_model())
-
-
-def _shortest_match(candidate: Candidate) -> float:
-    """Tokens that must match before n-gram drafts; vLLM takes either setting for both. nan: its default."""
-    spec = candidate.spec
-    least = None if spec is None else spec.prompt_lookup_min or spec.prompt_lookup_max
-    return np.nan if least is None else float(least)
 
 
 def _cost_inputs(

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tests.advisor.deployments import DRAFT_K3, EAGLE3_K3, NGRAM_K4, ask, counts
 
 
@@ -45,6 +47,16 @@ def test_settings_of_the_deployment_are_kept():
         '"prompt_lookup_min": 2',
     )
     assert [part for part in wanted if part not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("given", "served"),
+    [({}, (2, 5)), ({"prompt_lookup_max": 4}, (4, 4)), ({"prompt_lookup_min": 3, "prompt_lookup_max": 8}, (3, 8))],
+)
+def test_lookup_is_advised_as_it_is_priced(given, served):
+    """n-gram's matches are named in the flags: those that the prediction rests on, or what vLLM makes of the given."""
+    config = ask(speculation=NGRAM_K4 | given, policy={"min_speedup": 0.1}).configuration.speculative_config
+    assert (config["prompt_lookup_min"], config["prompt_lookup_max"]) == served
 
 
 def test_a_schedule_where_k_should_fall_with_the_batch():

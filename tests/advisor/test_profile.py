@@ -118,6 +118,14 @@ def test_the_speculation_is_taken_from_the_profile() -> None:
     assert answer.speedup.end_to_end.value == pytest.approx(1.2, rel=0.03)
 
 
+def test_a_server_that_names_no_match_looked_up_as_vllm_does() -> None:
+    """n-gram without lookup settings ran with vLLM's default, five tokens, and is advised as it was probed."""
+    content = profile(point(8, 1.2))
+    content["speculation"] = {"method": "ngram", "num_speculative_tokens": 3, "draft": None, "config": {}}
+    config = ask(content, speculation=None).configuration.speculative_config
+    assert (config["prompt_lookup_min"], config["prompt_lookup_max"]) == (5, 5)
+
+
 def test_a_profile_of_another_method_is_refused() -> None:
     """What was measured of one method says nothing of another."""
     with pytest.raises(EvidenceError, match="another method"):

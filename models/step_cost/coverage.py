@@ -24,6 +24,7 @@ GAPS: dict[str, str] = {
     "eager": "no measurement without CUDA graphs",
     "attention": "no measurement of this kind of attention",
     "traffic": "no measurement of so many requests at once, or of contexts so long",
+    "size": "no measurement of a model so small or so large",
 }
 _BIT = {name: 1 << position for position, name in enumerate(GAPS)}
 
@@ -37,6 +38,8 @@ class Measured:
     methods: frozenset[str] = frozenset()
     tensor_parallel_sizes: frozenset[int] = frozenset({1})
     kinds: frozenset[str] = frozenset()  # of GAPS: "experts", "quantization", "eager", "attention" where measured
+    least_parameters: float = 0.0  # of the targets
+    most_parameters: float = 0.0
     concurrency: float = 0.0  # the largest
     context_tokens: float = 0.0  # the longest mean context
 
@@ -52,6 +55,8 @@ class Measured:
             methods=frozenset(speculation.method for _, speculation in ran if speculation is not None),
             tensor_parallel_sizes=frozenset(deployment.tensor_parallel_size for deployment, _ in ran),
             kinds=frozenset(name for deployment, _ in ran for name, odd in _kinds(deployment).items() if odd),
+            least_parameters=float(min(deployment.target.parameters for deployment, _ in ran)),
+            most_parameters=float(max(deployment.target.parameters for deployment, _ in ran)),
             concurrency=float(concurrency),
             context_tokens=float(context_tokens),
         )
@@ -59,26 +64,32 @@ class Measured:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Measured:
         """From the artefact's mapping; KeyError names what is missing."""
-        names = ("gpus", "engines", "methods", "tensor_parallel_sizes", "kinds")
-        sets: dict[str, Any] = {name: frozenset(document[name]) for name in names}
-        return cls(**sets, concurrency=float(document["concurrency"]), context_tokens=float(document["context_tokens"]))
+        sets: dict[str, Any] = {name: frozenset(document[name]) for name in _SETS}
+        numbers: dict[str, Any] = {name: float(document[name]) for name in _NUMBERS}
+        return cls(**sets, **numbers)
 
     def as_json(self) -> dict[str, Any]:
         """For the artefact; sorted, so that equal data give equal files."""
-        names = ("gpus", "engines", "methods", "tensor_parallel_sizes", "kinds")
-        sets: dict[str, Any] = {name: sorted(getattr(self, name)) for name in names}
-        return sets | {"concurrency": self.concurrency, "context_tokens": self.context_tokens}
+        sets: dict[str, Any] = {name: sorted(getattr(self, name)) for name in _SETS}
+        return sets | {name: getattr(self, name) for name in _NUMBERS}
+
+
+_SETS = ("gpus", "engines", "methods", "tensor_parallel_sizes", "kinds")
+_NUMBERS = ("least_parameters", "most_parameters", "concurrency", "context_tokens")
+_BEYOND = 2.0  # a target twice as large as the largest, or half as large as the smallest, is still like them
 
 
 def coverage_gaps(deployment: Deployment, speculation: Speculation | None, measured: Measured) -> int:
     """The gaps of one deployment as bits of GAPS; 0 where measurements cover it."""
     gpu, ranks = deployment.gpu, deployment.tensor_parallel_size
+    parameters = deployment.target.parameters
     gaps = {
         "gpu": _words(gpu.name) not in {_words(name) for name in measured.gpus},
         "engine": _minor(deployment.engine_version) not in measured.engines,
         "method": speculation is not None and speculation.method not in measured.methods,
         "tensor_parallel": ranks not in measured.tensor_parallel_sizes,
         "interconnect": ranks > 1 and gpu.interconnect_bytes_per_s is None,
+        "size": not measured.least_parameters / _BEYOND <= parameters <= measured.most_parameters * _BEYOND,
     } | {name: odd and name not in measured.kinds for name, odd in _kinds(deployment).items()}
     return sum(_BIT[name] for name, missing in gaps.items() if missing)
 

@@ -94,6 +94,12 @@ GAP_SPREADS: dict[str, tuple[dict[str, float], float, str]] = {
         "EAGLE-3's speedups there were off by 11 % on average (models/artifacts/step_cost.md), of which the bands' own "
         "spread holds most",
     ),
+    "size": (
+        {"o_layer_ms": 0.3, "e_bw": 0.1, "e_f": 0.2, "e_p": 0.2, **dict.fromkeys(_HOST, 0.2)},
+        0.05,
+        "no measurement; small matrices attain less of either peak, and layers of another width cost the host and the "
+        "GPU other than those of 2,560 to 5,120: half of what a GPU gap shifts",
+    ),
 }
 _SPREAD_SOURCE = (
     "half-width of the 90 % interval over 1.645: split-conformal, residuals of targets that a fit had not seen, scaled "

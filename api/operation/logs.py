@@ -19,7 +19,10 @@ Format = Literal["auto", "json", "text"]
 
 
 def configuration(format: Format) -> dict[str, Any]:
-    """For logging.config.dictConfig, and for uvicorn: every logger writes to standard error in one form."""
+    """For logging.config.dictConfig and uvicorn: one form; requests to standard output, all else to standard error.
+
+    Whoever starts the service and waits on standard error for its address need not read on for ever.
+    """
     as_text = format == "text" or (format == "auto" and sys.stderr.isatty())
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
@@ -42,9 +45,16 @@ def configuration(format: Format) -> dict[str, Any]:
                 "use_get_message": True,
             }
         },
-        "handlers": {"standard_error": {"class": "logging.StreamHandler", "formatter": "one", "stream": sys.stderr}},
-        "root": {"handlers": ["standard_error"], "level": "WARNING"},
-        "loggers": {"specworth": {"level": "INFO"}, "uvicorn": {"level": "INFO"}},
+        "handlers": {
+            "events": {"class": "logging.StreamHandler", "formatter": "one", "stream": sys.stderr},
+            "requests": {"class": "logging.StreamHandler", "formatter": "one", "stream": sys.stdout},
+        },
+        "root": {"handlers": ["events"], "level": "WARNING"},
+        "loggers": {
+            "specworth": {"level": "INFO"},
+            "specworth.requests": {"handlers": ["requests"], "propagate": False},
+            "uvicorn": {"level": "INFO"},
+        },
     }
 
 

@@ -30,17 +30,22 @@ def service(folder: Path, *arguments: str, **settings: str) -> Iterator[tuple[su
     environment = os.environ | {"XDG_DATA_HOME": str(folder)} | given
     lines: list[str] = []
     with subprocess.Popen(
-        [script, "serve", "--port", "0", *arguments], stderr=subprocess.PIPE, env=environment, text=True, cwd=folder
+        [script, "serve", "--port", "0", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=environment,
+        text=True,
+        cwd=folder,
     ) as process:
-        assert process.stderr is not None
+        assert process.stdout is not None
         try:
-            for line in process.stderr:
+            for line in process.stdout:
                 lines.append(line)
                 if found := re.search(r"running on (http://[\w.:\[\]]+)", line):
                     break
             else:
                 raise AssertionError("".join(lines))
-            reader = threading.Thread(target=lines.extend, args=(process.stderr,), daemon=True)
+            reader = threading.Thread(target=lines.extend, args=(process.stdout,), daemon=True)
             reader.start()
             yield process, found[1], lines
         finally:

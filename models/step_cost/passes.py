@@ -15,12 +15,11 @@ The host works ahead of the GPU, so that the slower of the two decides:
     mem  = weight bytes / (e_bw · bandwidth) + KV bytes / (e_kv · bandwidth)
     comp = (decode FLOPs / e_f + prefill FLOPs / e_p) / peak
 
-so that a pass with a prefill costs its floor at least. The maximum has a slightly soft corner, for the fit's sake.
-Speculation adds the drafting (k passes of the drafter, the first over all tokens of the pass) and the method's work for
-a step: for verification, or, where vLLM schedules synchronously, for the whole step and each sequence. Where it
-schedules asynchronously, the host goes on to launch the drafter while the GPU still verifies, so that of the whole step
-the slower of the two decides, max(gpu + drafting gpu, host + drafting host); a synchronous step is the sum of its
-passes, each at the slower of the two.
+so that a pass with a prefill costs its floor at least. Speculation adds the drafting (k passes of the drafter, the
+first over all tokens of the pass) and the method's work for a step: for verification, or, where vLLM schedules
+synchronously, for the whole step and each sequence. Where it schedules asynchronously, the host goes on to launch the
+drafter while the GPU still verifies, so that of the whole step the slower of the two decides, max(gpu + drafting gpu,
+host + drafting host); a synchronous step is the sum of its passes, each at the slower of the two.
 """
 
 from __future__ import annotations
@@ -39,6 +38,7 @@ COPYING = ("ngram", "suffix")
 # Prefills beside the decodes at which passes are priced; between them cost is interpolated. The floor's jumps lie at
 # the first few, beyond them cost is all but linear.
 PREFILL_GRID: Floats = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 8.0, 32.0, 1024.0])
+_CORNER = 0.03  # share by which two equal times are longer than one
 
 
 def price_passes(
@@ -108,9 +108,9 @@ def _content(i: StepCostInputs) -> tuple[Floats, Floats, Floats]:
 
 
 def _slower(first: Floats, second: Floats) -> Floats:
-    """The larger of two, with a corner that is soft within a few per cent: (a^16 + b^16)^(1/16)."""
-    both = np.square(np.square(np.square(np.square(first)))) + np.square(np.square(np.square(np.square(second))))
-    larger: Floats = np.sqrt(np.sqrt(np.sqrt(np.sqrt(both))))
+    """The larger of two; its corner is rounded by `_CORNER`, so that the fit has a slope to follow there."""
+    apart = first - second
+    larger: Floats = 0.5 * (first + second + np.sqrt(apart * apart + (4.0 * _CORNER * _CORNER) * first * second))
     return larger
 
 

@@ -79,3 +79,17 @@ def test_every_variable_of_the_project_is_a_setting_or_known_to_be_none():
                root / "README.md"]  # fmt: skip
     named = {found for path in sources for found in re.findall(r"SPECWORTH_([A-Z_]*[A-Z])", path.read_text())}
     assert named - known == {"X"}  # the placeholder in the settings' own description
+
+
+def test_the_readme_tells_defaults_as_they_are():
+    """Each variable of its table has the default that stands beside it."""
+    root = Path(__file__).parents[2]
+    rows = re.findall(r"^\| (`SPECWORTH_.*?) \| (.*?) \|", (root / "README.md").read_text(), re.MULTILINE)
+    assert len(rows) >= 10
+    told = {"none": None, "a file of this user": None, "true": True, "false": False, "32MiB": 32 * 2**20}
+    for names, defaults in rows:
+        variables = re.findall("SPECWORTH_([A-Z_]+)", names)
+        values = defaults.split(", ")
+        for variable, value in zip(variables, values * len(variables), strict=False):
+            default = Settings.model_fields[variable.lower()].default
+            assert default == told.get(value, value) or str(default) in (value, f"{value}.0"), variable

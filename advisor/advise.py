@@ -6,7 +6,6 @@ for each at every concurrency, which is best, whether it pays, up to where, why,
 
 from __future__ import annotations
 
-import uuid
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ from advisor.configuration import configure
 from advisor.correction import predict, request_time_factor
 from advisor.deployment import resolve_deployment
 from advisor.evidence import adopt_profile, basis_of, resolve_evidence
+from advisor.identity import new_id
 from advisor.load import resolve_load
 from advisor.outlook import look_around
 from advisor.predictions import Case, layer_overhead_ms, model_version
@@ -103,7 +103,7 @@ def advise(
     )
     acceptance = best.acceptance()
     return Recommendation(
-        id=uuid.uuid4().hex,
+        id=new_id(),
         verdict=decision.verdict,
         decisive=decision.decisive,
         probability=decision.probability,

@@ -55,7 +55,7 @@ Model = Annotated[ModelSpec, BeforeValidator(_named, json_schema_input_type=str 
 GpuField = Annotated[GpuSpec, BeforeValidator(_named, json_schema_input_type=str | GpuSpec)]
 
 
-def _known_method(value: object) -> object:
+def known_method(value: object) -> object:
     """vLLM's method names; the nearest is named where the given one is not known."""
     if isinstance(value, str) and value in METHODS:
         return value
@@ -70,7 +70,7 @@ def _known_method(value: object) -> object:
 class SpeculationSpec(Closed):
     """One way of speculating, in the names of vLLM's speculative config; k left out: 1 to 8 are compared."""
 
-    method: Annotated[Method, BeforeValidator(_known_method)] | None = Field(
+    method: Annotated[Method, BeforeValidator(known_method)] | None = Field(
         default=None, description="Left out: what the draft is decides"
     )
     draft: Model | None = Field(default=None, description="Left out: the drafters known for the target")

@@ -22,6 +22,7 @@ from api.commands import (
     data,
     database,
     evaluate,
+    gate,
     keys,
     memory,
     observe,
@@ -60,6 +61,7 @@ app.add_typer(catalog.app, name="catalog", short_help="Models, drafter heads and
 app.command("profile", short_help="Measure a real vLLM with your prompts, without and with speculation.")(
     profile.profile
 )
+app.command("gate", short_help="May it be rolled out? A policy against evidence or two live servers.")(gate.gate)
 app.command("observe", short_help="What a live vLLM server is doing, from its /metrics.")(observe.observe)
 app.add_typer(data.app, name="data", short_help="The measurements behind the predictions: coverage and plots.")
 app.command("sweep", short_help="Measure a grid of engines and traffic, for fitting the cost model.")(sweep.sweep)

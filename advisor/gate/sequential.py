@@ -10,9 +10,9 @@ logarithm"):
   N(0, 1/c²) in units of the spread (Lai 1976; Wang and Ramdas, "Anytime-valid t-tests and confidence sequences for
   Gaussian means with unknown variance", arXiv 2310.03722, section 4). Exact for Gaussian blocks of any spread; block
   means of some tens of requests are close to that. For a ratio of two means it is inverted as Fieller (1954) does.
-- counts: the beta-binomial mixture with a uniform prior (Robbins 1970; Howard and Ramdas 2022, "Sequential estimation of
-  quantiles", section 3). Exact for independent requests. Those that run at one time share the server's load, so counts
-  are divided by their design effect first (Rao and Scott 1992), estimated from the blocks.
+- counts: the beta-binomial mixture with a uniform prior (Robbins 1970; for quantiles: Howard and Ramdas 2022,
+  "Sequential estimation of quantiles"). Exact for independent requests. Those that run at one time share the server's
+  load, so counts are divided by their design effect first (Rao and Scott 1992), estimated from the blocks.
 
 What it refuses to say: nothing; an interval that nothing bounds yet is (0, inf) or (0, 1).
 """
@@ -48,7 +48,7 @@ def t_factor(blocks: int, *, alpha: float, prior_precision: float = PRIOR_PRECIS
 
 
 def ratio_interval(above: Floats, below: Floats, *, alpha: float) -> tuple[float, float, float]:
-    """mean(above) / mean(below), and the bounds that hold it at every look with 1 - alpha; (nan, 0, inf) without blocks.
+    """mean(above) / mean(below) and the bounds that hold it at every look with 1 - alpha; (nan, 0, inf) without blocks.
 
     `above[j]` and `below[j]` are of one block, that is of one time: what both share (the hour's load) cancels.
     rho is inside where the sequential t-test does not reject mean(above - rho * below) = 0: a quadratic in rho.
@@ -99,8 +99,8 @@ def share_bounds(hits: Floats, trials: Floats, *, alpha: float) -> tuple[Floats,
 def rank_bounds(trials: float, *, quantile: float, alpha: float) -> tuple[float, float]:
     """Shares (low, high) of the sample between which the true quantile lies at every look with 1 - alpha.
 
-    The requests at or below the true quantile are binomial with `quantile`; their count is somewhere the mixture does not
-    reject, and the sample's own quantiles at those counts bound the true one. (0, 1) while nothing is rejected.
+    The requests at or below the true quantile are binomial with `quantile`; their count is somewhere the mixture does
+    not reject, and the sample's own quantiles at those counts bound the true one. (0, 1) while nothing is rejected.
     """
     limit = math.log(1.0 / alpha)
 

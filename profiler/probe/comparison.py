@@ -48,6 +48,8 @@ class Comparison:
     tpot: RatioInterval | None  # None where answers are too short to have one
     identical_share: float | None  # None without pairs
     output_ratio: float  # mean output tokens, speculative over baseline: far from 1 the arms differ in work
+    slower_end_to_end: int  # pairs whose speculative answer took more time per token
+    slower_tpot: int | None  # pairs whose speculative answer has the larger TPOT; None where answers are too short
 
 
 @dataclass(frozen=True)
@@ -111,8 +113,11 @@ def compare(pairs: Pairs, *, level: float = 0.9, looks: int = 1, seed: int = 0) 
         return RatioInterval(value, min(float(low), value), max(float(high), value), level, n, spread)
 
     decodes = (pairs.base_tokens > 1) & (pairs.spec_tokens > 1)
-    tpot = None
+    tpot, slower_tpot = None, None
     if decodes.all():
+        spec_tpot = (pairs.spec_ms - pairs.spec_ttft_ms) / (pairs.spec_tokens - 1)
+        base_tpot = (pairs.base_ms - pairs.base_ttft_ms) / (pairs.base_tokens - 1)
+        slower_tpot = int((spec_tpot > base_tpot).sum())
         tpot = interval(
             pairs.base_tokens - 1,
             pairs.base_ms - pairs.base_ttft_ms,
@@ -124,6 +129,8 @@ def compare(pairs: Pairs, *, level: float = 0.9, looks: int = 1, seed: int = 0) 
         tpot=tpot,
         identical_share=float(pairs.identical.mean()),
         output_ratio=float(pairs.spec_tokens.sum() / pairs.base_tokens.sum()),
+        slower_end_to_end=int((pairs.spec_ms / pairs.spec_tokens > pairs.base_ms / pairs.base_tokens).sum()),
+        slower_tpot=slower_tpot,
     )
 
 

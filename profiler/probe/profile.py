@@ -122,6 +122,10 @@ class Point(Part):
     settled: Literal["faster", "not faster"] | None
     identical_share: float | None = Field(description="Share of identical texts; told at temperature 0 alone")
     output_ratio: Positive | None = Field(description="Output tokens, speculative over baseline")
+    slower_end_to_end: Count | None = Field(
+        default=None, description="Pairs whose speculative answer took more time per token, the first included"
+    )
+    slower_tpot: Count | None = Field(default=None, description="Pairs whose speculative answer has the larger TPOT")
     baseline: ArmPoint | None
     speculative: ArmPoint | None
     acceptance: Counts | None

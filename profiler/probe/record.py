@@ -141,6 +141,8 @@ class Record:
             settled="faster" if verdict == "faster" else "not faster" if verdict == "not faster" else None,
             identical_share=found.identical_share if found is not None and greedy else None,
             output_ratio=None if found is None else found.output_ratio,
+            slower_end_to_end=None if found is None else found.slower_end_to_end,
+            slower_tpot=None if found is None else found.slower_tpot,
             baseline=self._arm_point("baseline", setting, indices),
             speculative=self._arm_point("speculative", setting, indices or {s.index for s in of_spec}),
             acceptance=self.counts(setting),

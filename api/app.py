@@ -5,6 +5,7 @@ Started by `specworth serve`, or by any ASGI server with `uvicorn --factory api.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -21,7 +22,7 @@ from api.operation.drift import Drift, read_reference
 from api.operation.metrics import Metrics
 from api.operation.readiness import warm_up
 from api.operation.requests import Requests
-from api.routes import catalog, health, history, profiles, recommendations
+from api.routes import catalog, health, history, profile_jobs, profiles, recommendations
 from api.settings import Settings, load_settings
 from api.version import specworth_version
 from api.worker import Worker
@@ -44,9 +45,10 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.metrics = metrics = Metrics(Drift(read_reference()))
     app.state.history = _open_history(settings, metrics)
     app.state.worker = Worker(max_waiting=settings.max_waiting)
+    app.state.stopping = asyncio.Event()  # set when the service is told to stop: streams of events then end
     app.add_middleware(Requests, metrics=metrics)
     problems.install(app)
-    for module in (recommendations, history, profiles, catalog, health):
+    for module in (recommendations, history, profile_jobs, profiles, catalog, health):
         app.include_router(module.router)
 
     def openapi() -> dict[str, Any]:

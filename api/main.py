@@ -30,6 +30,7 @@ from api.commands import (
     serve,
     sweep,
     train,
+    worker,
 )
 from api.commands.group import Group
 
@@ -68,6 +69,7 @@ app.command("sweep", short_help="Measure a grid of engines and traffic, for fitt
 app.command("train", short_help="Rebuild the models from measured tables, yours among them.")(train.train)
 app.command("evaluate", short_help="How far off predictions are where no fit has looked.")(evaluate.evaluate)
 app.command("serve", short_help="The same as an HTTP service, which keeps what it answered.")(serve.serve)
+app.command("worker", short_help="Runs the profile jobs that the service queues.")(worker.worker)
 app.add_typer(keys.app, name="keys", short_help="API keys of the service.")
 app.add_typer(database.app, name="database", short_help="The database of what the service answered.")
 

@@ -10,12 +10,14 @@ from pydantic import BaseModel
 
 from api import problems
 from api.history.record import RecommendationPost
+from api.jobs.request import ProfileRequest
 from api.routes.history import Changes
 from profiler.probe.profile import Profile
 
 # Schemas by the names under which operations refer to them.
 _OWN: dict[str, type[BaseModel]] = {
     "RecommendationRequest": RecommendationPost, "Problem": problems.Problem, "Changes": Changes, "Profile": Profile,
+    "ProfileRequest": ProfileRequest,
 }  # fmt: skip
 _OPEN = ("/healthz", "/readyz")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import logging.config
 import socket
@@ -32,11 +33,25 @@ def run_serve(*, host: str | None, port: int | None, database: str | None, keys:
     if app.state.history is not None:
         app.state.history.prepare_if_there()
         logger.info("recommendations are kept in %s", app.state.history.database)
-    uvicorn.run(
+    config = uvicorn.Config(
         app, host=settings.host, port=settings.port, log_config=log, access_log=False, server_header=False,
         timeout_graceful_shutdown=settings.shutdown_s,
     )  # fmt: skip
+    _Server(config, app.state.stopping).run()
     return 0
+
+
+class _Server(uvicorn.Server):
+    """Tells streams of events that the service stops: it would wait for them as for any request."""
+
+    def __init__(self, config: uvicorn.Config, stopping: asyncio.Event) -> None:
+        super().__init__(config)
+        self._stopping = stopping
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Called once a signal has come, before requests under way are waited for."""
+        self._stopping.set()
+        await super().shutdown(sockets)
 
 
 def _check_address(host: str, port: int) -> None:

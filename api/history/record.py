@@ -104,12 +104,12 @@ def record_of(
     return Record(answer.id, values, post.labels, profile)
 
 
-def profile_record(profile: Profile, *, asked_by: str | None) -> ProfileRecord:
-    """A profile as a row; the same document gives the same SHA-256."""
+def profile_record(profile: Profile, *, asked_by: str | None, key: str | None = None) -> ProfileRecord:
+    """A profile as a row; the same document gives the same SHA-256. key: its id, where it has one."""
     text = profile.model_dump_json()
     digest = hashlib.sha256(text.encode()).hexdigest()
     values = {
-        "id": uuid.uuid4().hex,
+        "id": key or uuid.uuid4().hex,
         "created_at": datetime.now(UTC),
         "asked_by": asked_by,
         "target": column_text(profile.target),

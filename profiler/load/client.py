@@ -18,6 +18,7 @@ import aiohttp
 import orjson
 
 from profiler.errors import EndpointError
+from profiler.load.connection import PinnedResolver, refusing_redirects
 from profiler.load.patience import Patience, retry_after_s
 from profiler.load.request import RequestPlan
 from profiler.prompts.sample import Prompt
@@ -84,6 +85,7 @@ class Endpoint:
     api_key: str | None = field(default=None, repr=False)
     request_timeout_s: float = 600.0
     stall_timeout_s: float = 120.0  # without a byte: the server hangs
+    address: str | None = None  # IP address to connect to, whatever the name in the URL says by then
 
     @property
     def headers(self) -> dict[str, str]:
@@ -91,13 +93,17 @@ class Endpoint:
         return {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
 
     def session(self) -> aiohttp.ClientSession:
-        """A client without a limit of connections; `trust_env` stays off so that loopback never meets a proxy."""
+        """A client without a limit of connections; `trust_env` stays off so that loopback never meets a proxy.
+
+        Redirects are not followed: whatever is behind one is not the server that was named.
+        """
         limits = aiohttp.ClientTimeout(total=self.request_timeout_s, sock_connect=10.0, sock_read=self.stall_timeout_s)
         return aiohttp.ClientSession(
             base_url=self.url.rstrip("/") + "/",
             headers=self.headers,
-            connector=aiohttp.TCPConnector(limit=0),
+            connector=aiohttp.TCPConnector(limit=0, resolver=PinnedResolver(self.address) if self.address else None),
             timeout=limits,
+            trace_configs=[refusing_redirects()],
         )
 
 

@@ -103,6 +103,7 @@ class Conduct:
             api_key=self.servers.api_key,
             request_timeout_s=self.settings.request_timeout_s,
             stall_timeout_s=self.settings.stall_timeout_s,
+            address=attached.addresses.get(url) if attached is not None else None,
         )
 
         def fail_if_dead() -> None:

@@ -79,6 +79,7 @@ class Attached:
     baseline_url: str | None = None
     model: str | None = None
     api_key: str | None = field(default=None, repr=False)
+    addresses: Mapping[str, str] = field(default_factory=dict)  # IP address of a URL, where it was looked up before
 
 
 @dataclass(frozen=True)

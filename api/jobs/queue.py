@@ -1,0 +1,145 @@
+"""What clients do with jobs: submit one, once even where they ask twice; look at it; cancel it."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+
+import orjson
+from sqlalchemy import Connection, RowMapping, and_, func, or_, select, update
+
+from api.history.cursor import Cursor
+from api.history.database import Database, insert_new
+from api.history.record import column_text
+from api.jobs.ending import SHOWN, append, end_job, give_up_silent, moment, row_of, state_event
+from api.jobs.errors import EndedError, KeyReusedError, QueueFullError
+from api.jobs.request import ProfileRequest
+from api.jobs.tables import events, jobs
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A job as it is posted."""
+
+    request: ProfileRequest
+    asked_by: str | None
+    key: str | None  # the Idempotency-Key
+
+    @property
+    def sha256(self) -> str:
+        """Of the request; the order of members and spaces do not count."""
+        return hashlib.sha256(
+            orjson.dumps(self.request.model_dump(mode="json"), option=orjson.OPT_SORT_KEYS)
+        ).hexdigest()
+
+    @property
+    def idempotency(self) -> str | None:
+        """The caller and its key; another caller's key is another."""
+        if self.key is None:
+            return None
+        return hashlib.sha256(f"{self.asked_by or ''}\0{self.key}".encode()).hexdigest()
+
+
+def submit(database: Database, submission: Submission, *, most_queued: int) -> tuple[RowMapping, bool]:
+    """Queue a job; the job, and whether it is new. Raises KeyReusedError, QueueFullError."""
+    request, sha256, idempotency = submission.request, submission.sha256, submission.idempotency
+    key = uuid.uuid4().hex
+    with database.writing() as connection:
+        found = _by_idempotency(connection, idempotency)
+        if found is None:
+            waiting = connection.execute(select(func.count()).where(jobs.c.state == "queued")).scalar_one()
+            if waiting >= most_queued:
+                raise QueueFullError(
+                    "too many profile jobs wait already", expected=f"fewer than {most_queued}", got=str(waiting),
+                    remedy="try again later, or cancel one",
+                )  # fmt: skip
+            values = {
+                "id": key,
+                "created_at": moment(connection),
+                "asked_by": submission.asked_by,
+                "idempotency": idempotency,
+                "request_sha256": sha256,
+                "target": column_text(request.told_target),
+                "request": request.model_dump_json(exclude={"prompts"}, exclude_none=True),
+                "prompts": orjson.dumps(request.prompts).decode(),
+                "prompt_count": len(request.prompts),
+                "state": "queued",
+                "cancelling": False,
+                "phase": "waiting for a worker",
+                "progress": "{}",
+            }
+            if connection.execute(insert_new(connection, jobs).values(values)).rowcount:
+                append(connection, key, [state_event("queued", "waiting for a worker")])
+                return row_of(connection, key), True
+            found = _by_idempotency(connection, idempotency)  # another came at the same moment
+        assert found is not None
+        if found["request_sha256"] != sha256:
+            raise KeyReusedError(
+                "this Idempotency-Key came before with another request", expected="the same request, or a new key",
+                got=f"a request that differs from that of the job {found['id']}", field="Idempotency-Key",
+            )  # fmt: skip
+        return found, False
+
+
+def _by_idempotency(connection: Connection, idempotency: str | None) -> RowMapping | None:
+    if idempotency is None:
+        return None
+    return connection.execute(select(*SHOWN).where(jobs.c.idempotency == idempotency)).mappings().first()
+
+
+def find(database: Database, key: str) -> RowMapping | None:
+    """One job; gives up on it first where its worker is silent."""
+    with database.reading() as connection:
+        row = connection.execute(select(*SHOWN).where(jobs.c.id == key)).mappings().first()
+        silent = row is not None and _is_silent(row, moment(connection))
+    if not silent:
+        return row
+    give_up_silent(database)
+    with database.reading() as connection:
+        return row_of(connection, key)
+
+
+def _is_silent(row: RowMapping, now: datetime) -> bool:
+    return bool(row["state"] == "running" and row["lease_until"] < now)
+
+
+def page(
+    database: Database, *, state: str | None, after: Cursor | None, limit: int
+) -> tuple[list[RowMapping], Cursor | None]:
+    """The newest `limit` jobs after a cursor, and where the next page begins."""
+    query = select(*SHOWN)
+    if state is not None:
+        query = query.where(jobs.c.state == state)
+    if after is not None:
+        older = and_(jobs.c.created_at == after.created_at, jobs.c.id < after.id)
+        query = query.where(or_(jobs.c.created_at < after.created_at, older))
+    query = query.order_by(jobs.c.created_at.desc(), jobs.c.id.desc()).limit(limit + 1)
+    with database.reading() as connection:
+        rows = list(connection.execute(query).mappings())
+    last = rows[limit - 1] if len(rows) > limit else None
+    return rows[:limit], None if last is None else Cursor(last["created_at"], last["id"])
+
+
+def events_after(database: Database, key: str, number: int, *, limit: int = 200) -> list[RowMapping]:
+    """Events of a job after one, in their order."""
+    query = select(events).where(events.c.job_id == key, events.c.number > number).order_by(events.c.number)
+    with database.reading() as connection:
+        return list(connection.execute(query.limit(limit)).mappings())
+
+
+def cancel(database: Database, key: str) -> RowMapping | None:
+    """Cancel a queued job at once, have a running one stop; None where there is no such job. Raises EndedError."""
+    with database.writing() as connection:
+        if end_job(connection, key, "cancelled", "cancelled before it began", jobs.c.state == "queued"):
+            return row_of(connection, key)
+        asked = update(jobs).where(jobs.c.id == key, jobs.c.state == "running").values(cancelling=True)
+        connection.execute(asked)
+        row = connection.execute(select(*SHOWN).where(jobs.c.id == key)).mappings().first()
+        if row is not None and row["state"] not in ("running", "cancelled"):
+            raise EndedError(
+                "the job has ended already", expected="a job that is queued or running", got=row["state"],
+                remedy="nothing is left to stop",
+            )  # fmt: skip
+        return row

@@ -1,0 +1,231 @@
+"""Measuring on demand: a profile is asked for, watched, cancelled; once it is there it is a profile as any other.
+
+    POST   /v1/profiles                    202, and where its job is
+    GET    /v1/profiles/jobs               newest first, pages by cursor
+    GET    /v1/profiles/jobs/{id}          its state, phase and progress
+    GET    /v1/profiles/jobs/{id}/events   what happens in it, as server-sent events
+    DELETE /v1/profiles/jobs/{id}          cancels it, and stops what it started
+
+A job and its profile have the same id. Jobs are run by `specworth worker`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from datetime import datetime
+from functools import partial
+from typing import Annotated, Any, Literal
+
+import orjson
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy import RowMapping
+
+from api.access.access import ProfileWriter, Reader
+from api.history.cursor import decode
+from api.history.errors import UnavailableError
+from api.history.history import History
+from api.jobs import queue
+from api.jobs.ending import ENDED, State
+from api.jobs.examples import PROFILE_EXAMPLES
+from api.jobs.queue import Submission
+from api.jobs.request import ProfileRequest, check_allowed
+from api.problems import ProblemError
+from api.routes.dependencies import BodyDep, RequiredHistoryDep, SettingsDep, WorkerDep, parse_object
+from profiler.prompts.reading import prompts_from_objects
+
+router = APIRouter(prefix="/v1", tags=["profiles"])
+Id = Annotated[str, Path(alias="id", pattern="^[0-9a-f]{32}$", description="`id` of a job")]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key", pattern="^[ -~]{1,255}$",
+        description="Any text; the same request with the same key is the same job, however often it is sent",
+    ),
+]  # fmt: skip
+LastEventId = Annotated[
+    str | None, Header(alias="Last-Event-ID", pattern="^[0-9]{1,9}$", description="Events after this one are told")
+]
+_LOOK_EVERY_S = 0.5
+
+
+class JobProblem(BaseModel):
+    """Why a job failed."""
+
+    model_config = ConfigDict(frozen=True)
+
+    what: str
+    expected: str | None = None
+    got: str | None = None
+    remedy: str | None = None
+    field: str | None = None
+
+
+class ProfileJob(BaseModel):
+    """One job."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    state: State
+    cancelling: bool = Field(description="It was told to stop, and is stopping its servers")
+    phase: str = Field(description="What it is doing now, in words")
+    progress: dict[str, Any] = Field(description="arm, answered, output_tokens_per_s, acceptance_length, left_s, ...")
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    ended: str | None = Field(description="Why it ended")
+    problem: JobProblem | None = Field(description="What was wrong, where it failed")
+    profile_id: str | None = Field(description="Of what was measured, as a whole or in part; evidence by this id")
+    asked_by: str | None
+    target: str
+    prompt_count: int
+    request: dict[str, Any] = Field(description="As it was asked for, without the prompts")
+
+
+class JobPage(BaseModel):
+    """Some jobs, newest first."""
+
+    model_config = ConfigDict(frozen=True)
+
+    jobs: list[ProfileJob]
+    next_cursor: str | None = Field(description="`cursor` of the next page; null at the end")
+
+
+class ListQuery(BaseModel):
+    """Which jobs to list."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    state: Literal["queued", "running", "finished", "failed", "cancelled", "interrupted"] | None = None
+    limit: int = Field(50, ge=1, le=200)
+    cursor: str | None = Field(None, max_length=200)
+
+
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": {"$ref": "#/components/schemas/ProfileRequest"},
+                "examples": PROFILE_EXAMPLES,
+            }
+        },
+    }
+}
+
+
+def _told(row: RowMapping) -> dict[str, Any]:
+    plain = {name: row[name] for name in ProfileJob.model_fields if name not in ("progress", "problem", "request")}
+    problem = None if row["problem"] is None else orjson.Fragment(row["problem"])
+    return plain | {
+        "progress": orjson.Fragment(row["progress"]), "problem": problem, "request": orjson.Fragment(row["request"])
+    }  # fmt: skip
+
+
+def _answer(row: RowMapping, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(orjson.dumps(_told(row)), status, headers, "application/json")
+
+
+def _unknown(key: str) -> ProblemError:
+    detail = f"no job has the id {key}; see GET /v1/profiles/jobs, and GET /v1/profiles for what was measured elsewhere"
+    return ProblemError(404, "unknown-id", "Nothing has this id", detail)
+
+
+@router.post("/profiles", response_model=ProfileJob, status_code=202, openapi_extra=_BODY)
+async def submit_profile(
+    caller: ProfileWriter, history: RequiredHistoryDep, settings: SettingsDep, worker: WorkerDep, body: BodyDep,
+    key: IdempotencyKey = None,
+) -> Response:  # fmt: skip
+    """Measure speculation with these prompts on real servers; Location says where to look for it."""
+
+    def read() -> Submission:
+        request = ProfileRequest.model_validate(parse_object(body, settings))
+        check_allowed(request, settings)
+        prompts_from_objects(request.prompts)  # so that what cannot be read is told now
+        return Submission(request, asked_by=caller, key=key)
+
+    submission = await worker.run(read)
+    row, _ = await history.run(
+        "queue job", lambda database: queue.submit(database, submission, most_queued=settings.max_queued_jobs)
+    )
+    return _answer(row, 202, {"Location": f"/v1/profiles/jobs/{row['id']}"})
+
+
+@router.get("/profiles/jobs", response_model=JobPage)
+async def list_jobs(_: Reader, history: RequiredHistoryDep, query: Annotated[ListQuery, Query()]) -> Response:
+    """Jobs, newest first."""
+    after = None if query.cursor is None else decode(query.cursor)
+    rows, following = await history.run(
+        "list", lambda database: queue.page(database, state=query.state, after=after, limit=query.limit)
+    )
+    cursor = None if following is None else following.encode()
+    content = orjson.dumps({"jobs": [_told(row) for row in rows], "next_cursor": cursor})
+    return Response(content, media_type="application/json")
+
+
+async def _find(history: History, key: str) -> RowMapping:
+    row = await history.run("find", lambda database: queue.find(database, key))
+    if row is None:
+        raise _unknown(key)
+    return row
+
+
+@router.get("/profiles/jobs/{id}", response_model=ProfileJob)
+async def get_job(_: Reader, history: RequiredHistoryDep, key: Id) -> Response:
+    """One job; a job whose worker is silent is marked as interrupted first."""
+    return _answer(await _find(history, key))
+
+
+@router.delete("/profiles/jobs/{id}", response_model=ProfileJob, status_code=202)
+async def cancel_job(_: ProfileWriter, history: RequiredHistoryDep, key: Id) -> Response:
+    """Cancel a job: 200 once it is cancelled, 202 while its servers are being stopped, 409 where it has ended."""
+    await _find(history, key)
+    row = await history.run("cancel", lambda database: queue.cancel(database, key))
+    if row is None:
+        raise _unknown(key)
+    if row["state"] == "cancelled":
+        await history.wipe_deleted()
+    return _answer(row, 200 if row["state"] == "cancelled" else 202)
+
+
+async def _existing(_: Reader, history: RequiredHistoryDep, key: Id) -> RowMapping:
+    return await _find(history, key)
+
+
+@router.get("/profiles/jobs/{id}/events", response_class=EventSourceResponse)
+async def watch_job(
+    job: Annotated[RowMapping, Depends(_existing)], request: Request, history: RequiredHistoryDep,
+    last: LastEventId = None,
+) -> AsyncIterator[ServerSentEvent]:  # fmt: skip
+    """Phases, progress and acceptance so far, from the first event or after Last-Event-ID; ends with the job.
+
+    The kinds are state, phase, wave_started, progress, wave_finished, look, note. The data has text, at, and the rest.
+    """
+    key, number, ended = str(job["id"]), int(last or 0), False
+    stopping: asyncio.Event = request.app.state.stopping
+    while not stopping.is_set():
+        rows: list[RowMapping] = []
+        try:
+            rows = await history.run("events", partial(queue.events_after, key=key, number=number))
+            for row in rows:
+                number = row["number"]
+                yield ServerSentEvent(id=str(number), event=row["kind"], raw_data=_event(row))
+            if ended and not rows:
+                return
+            if not rows:
+                ended = (await _find(history, key))["state"] in ENDED
+        except UnavailableError as error:
+            yield ServerSentEvent(comment=error.what)
+        if not rows and not ended:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_EVERY_S):
+                    await stopping.wait()
+
+
+def _event(row: RowMapping) -> str:
+    told: dict[str, Any] = {"at": row["at"], "text": row["text"]}
+    return orjson.dumps(told | {"values": orjson.Fragment(row["details"])}).decode()

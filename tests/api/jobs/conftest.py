@@ -1,0 +1,188 @@
+"""A service and workers as processes of their own, on both databases, against stand-in servers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from api.settings import Settings
+from tests.api.history.conftest import cluster, database, database_url
+from tests.fake_vllm import FakeVllm, Knobs, fake_vllm
+
+__all__ = ["cluster", "database", "database_url"]  # fixtures, for these tests, too
+
+SERVE = Path(__file__).resolve().parents[2] / "fake_serve.py"
+CONFIG = {"method": "ngram", "num_speculative_tokens": 4}
+LEASE_S = 2.0  # as short as a busy host allows
+JOBS = "/v1/profiles/jobs"
+
+
+def prompts(count: int = 40, *, max_tokens: int = 13) -> list[dict[str, Any]]:
+    """That all differ, at temperature 0."""
+    return [
+        {"prompt": f"say number {i} with many words please", "max_tokens": max_tokens, "temperature": 0}
+        for i in range(count)
+    ]
+
+
+def attach_body(base: FakeVllm, spec: FakeVllm, **changes: Any) -> dict[str, Any]:
+    """A job on two running servers."""
+    return {
+        "prompts": prompts(),
+        "target": "meta-llama/Llama-3.1-8B-Instruct",
+        "speculative_config": CONFIG,
+        "attach": {"baseline_url": base.url, "speculative_url": spec.url},
+        "traffic": {"concurrency": 4},
+        "budget_s": 20,
+        "look_around": False,
+    } | changes
+
+
+def launch_body(model: str, **changes: Any) -> dict[str, Any]:
+    """A job on servers that the worker starts."""
+    return {
+        "prompts": prompts(), "target": model, "speculative_config": CONFIG, "launch": {},
+        "traffic": {"concurrency": 4}, "budget_s": 20, "look_around": False,
+    } | changes  # fmt: skip
+
+
+@pytest.fixture
+def servers() -> Iterator[tuple[FakeVllm, FakeVllm]]:
+    """A baseline, and a server that emits three tokens a step."""
+    slow = {"ttft_s": 0.01, "step_s": 0.02}
+    with (
+        fake_vllm(Knobs(**slow)) as base,
+        fake_vllm(Knobs(**slow, tokens_per_step=3, num_speculative_tokens=4)) as spec,
+    ):
+        yield base, spec
+
+
+@pytest.fixture
+def endless() -> Iterator[tuple[FakeVllm, FakeVllm]]:
+    """Servers that need minutes for a job, and answer something all along."""
+    slow = {"ttft_s": 0.3, "step_s": 0.02, "jitter_s": 0.3}
+    with fake_vllm(Knobs(**slow)) as base, fake_vllm(Knobs(**slow, num_speculative_tokens=4)) as spec:
+        yield base, spec
+
+
+StartWorker = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start_worker(database_url: str, tmp_path: Path) -> Iterator[StartWorker]:
+    """Starts `specworth worker` on the test's database; all are killed at the end."""
+    script = Path(sys.executable).with_name("specworth")
+    started: list[subprocess.Popen[str]] = []
+
+    def start(**settings: str) -> subprocess.Popen[str]:
+        given = {"DATABASE_URL": database_url, "JOB_LEASE_S": str(LEASE_S), "LOG_FORMAT": "json"}
+        given |= {name.upper(): value for name, value in settings.items()}
+        environment = os.environ | {f"SPECWORTH_{name}": value for name, value in given.items()}
+        log = (tmp_path / f"worker-{len(started)}.log").open("w")
+        process = subprocess.Popen([script, "worker"], stdout=log, stderr=log, env=environment, text=True, cwd=tmp_path)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        for log in sorted(tmp_path.glob("worker-*.log")):
+            print(log.read_text())
+
+
+@pytest.fixture
+def service(database_url: str, serve: Any) -> Callable[..., contextlib.AbstractContextManager[httpx.Client]]:
+    """A client of a service on the test's database, with settings of one's own."""
+
+    @contextlib.contextmanager
+    def started(**settings: Any) -> Iterator[httpx.Client]:
+        own = Settings(database_url=database_url, job_lease_s=LEASE_S, **settings)
+        with serve(own) as url, httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
+            yield client
+
+    return started
+
+
+@pytest.fixture
+def client(service: Any) -> Iterator[httpx.Client]:
+    """The same with the default settings."""
+    with service() as opened:
+        yield opened
+
+
+def submit(client: httpx.Client, body: dict[str, Any], key: str | None = None) -> str:
+    """The id of a new job."""
+    answer = client.post("/v1/profiles", json=body, headers={} if key is None else {"Idempotency-Key": key})
+    assert answer.status_code == 202, answer.text
+    job: str = answer.json()["id"]
+    assert answer.headers["location"] == f"{JOBS}/{job}"
+    return job
+
+
+def wait_until(
+    client: httpx.Client, job: str, wanted: Callable[[dict[str, Any]], bool], timeout_s: float = 40.0
+) -> dict[str, Any]:
+    """The job once it is as wanted."""
+    until = time.monotonic() + timeout_s
+    while True:
+        found: dict[str, Any] = client.get(f"{JOBS}/{job}").json()
+        if wanted(found):
+            return found
+        assert time.monotonic() < until, found
+        time.sleep(0.1)
+
+
+def ended(job: dict[str, Any]) -> bool:
+    """Whether it has ended."""
+    return job["state"] not in ("queued", "running")
+
+
+def measured_once(job: dict[str, Any]) -> bool:
+    """Whether it runs, and a wave is over."""
+    assert not ended(job), job
+    return bool(job["state"] == "running" and job["progress"].get("answered"))
+
+
+def read_events(
+    client: httpx.Client, job: str, after: int | None = None, most: int | None = None
+) -> list[dict[str, Any]]:
+    """Events until the stream ends, or `most` of them."""
+    found: list[dict[str, Any]] = []
+    headers = {} if after is None else {"Last-Event-ID": str(after)}
+    with client.stream("GET", f"{JOBS}/{job}/events", headers=headers) as stream:
+        assert stream.status_code == 200
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        event: dict[str, Any] = {}
+        for line in stream.iter_lines():
+            name, _, value = line.partition(": ")
+            if name in ("id", "event", "data"):
+                event[name] = json.loads(value) if name == "data" else value
+            elif not line and event:
+                found.append(event)
+                event = {}
+                if len(found) == most:
+                    break
+    return found
+
+
+def processes_of(word: str) -> list[int]:
+    """Processes of this machine that have the word in their command line."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with contextlib.suppress(OSError):
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                if str(SERVE).encode() in words and word.encode() in words:
+                    found.append(int(entry.name))
+    return found

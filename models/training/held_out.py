@@ -21,6 +21,7 @@ from models.training.folds import Fold, folds
 from models.training.intervals import Intervals, calibrate
 from models.training.step_cost import Speedups, StepCostFit, fit, predict
 
+_FEW_CELLS = 100
 _BEYOND_LOG_SD = 0.1  # what `models.step_cost.coverage` adds for a method, or a traffic, beyond every measured one
 
 
@@ -40,7 +41,7 @@ def held_out_families(cells: Cells, everything: StepCostFit, *, processes: int |
     """
     families = folds(cells)
     parts = [(family, part) for family, its in families.items() for part in its]
-    workers = min(os.cpu_count() or 1, len(parts)) if processes is None else processes
+    workers = min(workers_for(cells), len(parts)) if processes is None else processes
     tasks = [(cells, part, everything) for _, part in parts]
     if workers > 1:
         with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
@@ -55,6 +56,11 @@ def held_out_families(cells: Cells, everything: StepCostFit, *, processes: int |
             *(_joined(cells, its, column) for column in (2, 3)),
         )
     return joined
+
+
+def workers_for(cells: Cells) -> int:
+    """How many processes are worth their start: each takes seconds to import what a fit of few cells needs for less."""
+    return 1 if len(cells) < _FEW_CELLS else os.cpu_count() or 1
 
 
 def _joined(cells: Cells, answers: Sequence[tuple[Fold, Floats]], column: int) -> Floats:

@@ -22,7 +22,7 @@ from models.training.benefit_card import benefit_part, write_benefit_card
 from models.training.card import build_card, step_cost_card, write_card
 from models.training.cells import Cells
 from models.training.evaluation import evaluate
-from models.training.held_out import target_out_residuals
+from models.training.held_out import target_out_residuals, workers_for
 from models.training.intervals import calibrate
 from models.training.own_rows import OwnRows, compare_own_rows
 from models.training.step_cost import fit
@@ -58,6 +58,7 @@ class Trained:
 def train(folders: Sequence[Path], out: Path, *, processes: int | None = None) -> Trained:
     """Rebuild every artefact and the card in `out` from folders of tables. Raises MeasurementsError."""
     cells, digest = Cells.read(*folders), data_digest(folders)
+    processes = workers_for(cells) if processes is None else processes
     train_step_cost(cells, out, data_sha256=digest)
     train_acceptance(*folders, out=out)
     train_benefit(cells, out, data_sha256=digest, processes=processes)

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from api.settings import Settings
+from profiler.probe.profile import Profile
 from tests.advisor.profiles import point, profile
 from tests.postgresql import running
 
@@ -192,7 +193,8 @@ def test_a_profile_is_brought_in_and_named_as_evidence(kept, body):
     assert posted.status_code == 201
     key = posted.json()["id"]
     assert posted.headers["location"] == f"/v1/profiles/{key}"
-    assert kept.get(f"/v1/profiles/{key}").json()["document"] == document
+    found = kept.get(f"/v1/profiles/{key}").json()["document"]
+    assert Profile.model_validate(found) == Profile.model_validate(document)
     assert key in [row["id"] for row in kept.get("/v1/profiles").json()["profiles"]]
     body["deployment"]["speculation"] = {"method": "eagle3", "num_speculative_tokens": 3}
     by_document = kept.post(PATH, json=body | {"evidence": {"profile": document}})

@@ -7,6 +7,7 @@ can be checked against what was truly served. Where vLLM itself can run, the tes
 from __future__ import annotations
 
 import asyncio
+import bisect
 import itertools
 import json
 import os
@@ -17,6 +18,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from aiohttp import web
+
+# Upper bounds of vLLM 0.32's histograms, to the size that tests reach.
+_TOKENS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
+BUCKETS = {
+    "time_to_first_token_seconds": (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5),
+    "request_time_per_output_token_seconds": (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0),
+    "e2e_request_latency_seconds": (0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0),
+    "request_prompt_tokens": _TOKENS,
+    "request_generation_tokens": _TOKENS,
+}
 
 
 @dataclass
@@ -49,6 +60,8 @@ class Knobs:
     waiting: int = 0  # requests that it says wait in its queue
     put_off_in_stream: bool = False  # as vLLM does once it has answered 200
     most_at_once: int | None = None  # more are put off, as a gateway's limit does
+    histograms: bool = False  # of requests, in vLLM's buckets
+    kv_usage: float | None = None
 
 
 @dataclass
@@ -62,6 +75,7 @@ class FakeVllm:
     most_in_flight: int = 0
     in_flight: int = 0
     scrapes: int = 0  # readings of /metrics so far
+    finished: dict[str, list[float]] = field(default_factory=dict)  # of each histogram, since its start
 
     def add(self, name: str, value: float) -> None:
         self.counts[name] = self.counts.get(name, 0.0) + value
@@ -69,6 +83,21 @@ class FakeVllm:
     def restart(self) -> None:
         """Counters fall back to zero, as after a crash."""
         self.counts = {"process_start_time_seconds": self.counts.get("process_start_time_seconds", 1000.0) + 500.0}
+        self.finished = {}
+
+    def finish(self, *, prompt_tokens: int, output_tokens: int, ttft_s: float, tpot_s: float) -> None:
+        """Count a request as if it had been served: for traffic denser than a loopback carries."""
+        self.add("prompt_tokens", prompt_tokens)
+        self.add("generation_tokens", output_tokens)
+        self.add("request_success", 1)
+        for name, value in (
+            ("time_to_first_token_seconds", ttft_s),
+            ("request_time_per_output_token_seconds", tpot_s),
+            ("e2e_request_latency_seconds", ttft_s + tpot_s * (output_tokens - 1)),
+            ("request_prompt_tokens", prompt_tokens),
+            ("request_generation_tokens", output_tokens),
+        ):
+            self.finished.setdefault(name, []).append(value)
 
     def metrics(self) -> str:
         lines = [f'vllm:num_requests_running{{model_name="{self.knobs.model}"}} {self.in_flight}']
@@ -85,6 +114,16 @@ class FakeVllm:
             for name in ("drafts", "draft_tokens", "accepted_tokens"):
                 value = self.counts.get(name, 0.0)
                 lines.append(f'vllm:spec_decode_num_{name}_total{{model_name="{self.knobs.model}"}} {value}')
+        if self.knobs.kv_usage is not None:
+            lines.append(f'vllm:kv_cache_usage_perc{{model_name="{self.knobs.model}"}} {self.knobs.kv_usage}')
+        if self.knobs.histograms:
+            for name, bounds in BUCKETS.items():
+                values = sorted(self.finished.get(name, ()))
+                for bound in (*bounds, float("inf")):
+                    labels = f'le="{"+Inf" if bound == float("inf") else bound}",model_name="{self.knobs.model}"'
+                    lines.append(f"vllm:{name}_bucket{{{labels}}} {bisect.bisect_right(values, bound)}")
+                lines.append(f'vllm:{name}_sum{{model_name="{self.knobs.model}"}} {sum(values)}')
+                lines.append(f'vllm:{name}_count{{model_name="{self.knobs.model}"}} {len(values)}')
         lines.append(f"process_start_time_seconds {self.counts.get('process_start_time_seconds', 1000.0)}")
         return "\n".join(lines) + "\n"
 
@@ -176,12 +215,13 @@ async def _stream(fake: FakeVllm, reply: web.StreamResponse, body: dict, fault: 
     knobs = fake.knobs
     wanted, prompt_tokens = int(body["max_tokens"]), max(1, len(_text(body).split()))
     histogram = [0] * (knobs.num_speculative_tokens + 1)
+    began = asyncio.get_running_loop().time()
     await asyncio.sleep(3600 if fault == "hang" else knobs.ttft_s + random.uniform(0.0, knobs.jitter_s))
 
     async def event(payload: dict) -> None:
         await reply.write(b"data: " + json.dumps(payload).encode() + b"\n\n")
 
-    sent = 0
+    sent, first_s = 0, asyncio.get_running_loop().time() - began
     while sent < wanted:
         emitted = min(1 if sent == 0 else knobs.tokens_per_step, wanted - sent)
         if sent:
@@ -204,9 +244,9 @@ async def _stream(fake: FakeVllm, reply: web.StreamResponse, body: dict, fault: 
         choice |= {"delta": {"content": piece}} if "messages" in body else {"text": piece}
         await event({"choices": [choice]})
     await event({"choices": [{"index": 0, "finish_reason": "length", "delta": {}, "text": ""}]})
-    fake.add("generation_tokens", sent)
-    fake.add("prompt_tokens", prompt_tokens)
-    fake.add("request_success", 1)
+    seconds = asyncio.get_running_loop().time() - began
+    tpot_s = (seconds - first_s) / (sent - 1) if sent > 1 else 0.0
+    fake.finish(prompt_tokens=prompt_tokens, output_tokens=sent, ttft_s=first_s, tpot_s=tpot_s)
     if fault != "no usage":
         last = {"choices": [], "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": sent}}
         if knobs.per_request and knobs.num_speculative_tokens:

@@ -53,9 +53,12 @@ class _ArmReadings:
     last: Scrape
     block_begin: Scrape
     fullest: float | None = None  # largest share of the KV cache in use
+    _read: tuple[Scrape, Window] | None = None  # the window up to `last`, which a look asks for many times
 
     def window(self) -> Window:
-        return read_window(self.first, self.last, model=self.model)
+        if self._read is None or self._read[0] is not self.last:
+            self._read = self.last, read_window(self.first, self.last, model=self.model)
+        return self._read[1]
 
     def block(self) -> Window:
         return read_window(self.block_begin, self.last, model=self.model)

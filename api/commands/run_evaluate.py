@@ -9,10 +9,10 @@ from typing import Any
 
 from api.report.content import Table
 from api.report.terminal import print_table
-from models.training.card import step_cost_card
+from models.artefact import FOLDER
 from models.training.cells import Cells
-from models.training.evaluation import evaluate
 from models.training.own_rows import OwnRows
+from models.training.train import evaluate_all
 
 _COLUMNS = {
     "MAPE": "mape", "p90": "p90", "TPOT": "tpot_mape", "balanced accuracy": "balanced_accuracy",
@@ -23,11 +23,11 @@ _COLUMNS = {
 
 def run_evaluate(data: Path, *, as_json: bool) -> int:
     """Evaluate and print; 0."""
-    cells = Cells.read(data)
-    card = step_cost_card(cells, evaluate(cells, folders=[data]))
+    parts, _ = evaluate_all(Cells.read(data), folders=[data], artefacts=FOLDER)
     if as_json:
-        print(json.dumps({"step_cost": card}, ensure_ascii=False))
+        print(json.dumps(parts, ensure_ascii=False))
         return 0
+    card = parts["step_cost"]
     for family, methods in card["families"].items():
         rows = (
             (f"{method}: {name}", str(its["cells"]), *(_figure(its.get(key)) for key in _COLUMNS.values()))
@@ -44,6 +44,8 @@ def run_evaluate(data: Path, *, as_json: bool) -> int:
     print_table("Cells in their 90 % interval, one target out", Table(("group", "cells", "inside"), tuple(covered)))
     print()
     print_aims(card["aims"])
+    for part in ("acceptance", "benefit"):
+        print("\n" + "\n".join(parts[part]["text"]))
     return 0
 
 

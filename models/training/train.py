@@ -17,7 +17,7 @@ import numpy as np
 from models.artefact import write_numbers
 from models.step_cost.constants import ARTEFACT, CONSTANTS
 from models.training.acceptance import evaluate_acceptance, train_acceptance
-from models.training.benefit import evaluate_benefit, train_benefit
+from models.training.benefit import Ablation, evaluate_benefit, train_benefit
 from models.training.benefit_card import benefit_part, write_benefit_card
 from models.training.card import build_card, step_cost_card, write_card
 from models.training.cells import Cells
@@ -62,13 +62,25 @@ def train(folders: Sequence[Path], out: Path, *, processes: int | None = None) -
     train_step_cost(cells, out, data_sha256=digest)
     train_acceptance(*folders, out=out)
     train_benefit(cells, out, data_sha256=digest, processes=processes)
-    benefit = evaluate_benefit(cells, folders=folders, artefacts=out, processes=processes)
+    parts, benefit = evaluate_all(cells, folders=folders, artefacts=out, processes=processes)
     write_benefit_card(benefit, out)
-    parts = {
-        "step_cost": step_cost_card(cells, evaluate(cells, folders=folders, processes=processes)),
-        "acceptance": evaluate_acceptance(*folders),
-        "benefit": benefit_part(benefit, out),
-    }
     card = build_card(parts, folders=folders, out=out)
     write_card(card, out)
     return Trained(card, compare_own_rows(cells))
+
+
+def evaluate_all(
+    cells: Cells, *, folders: Sequence[Path], artefacts: Path, processes: int | None = None
+) -> tuple[dict[str, Any], Ablation]:
+    """The held-out figures of each model, as in the card, and the benefit classifier's own table.
+
+    artefacts: the folder whose benefit classifier is told of.
+    """
+    processes = workers_for(cells) if processes is None else processes
+    benefit = evaluate_benefit(cells, folders=folders, processes=processes)
+    parts = {
+        "step_cost": step_cost_card(cells, evaluate(cells, folders=folders, processes=processes)),
+        "acceptance": evaluate_acceptance(*folders),
+        "benefit": benefit_part(benefit, artefacts),
+    }
+    return parts, benefit

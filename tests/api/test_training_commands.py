@@ -28,7 +28,9 @@ def test_evaluate_tells_every_family_and_rival_as_json(specworth, tables):
     """Held-out figures of the model and of what it has to beat, for a program to read."""
     result = specworth("evaluate", "--data", tables, "--json")
     assert result.returncode == 0, result.stderr
-    cost = json.loads(result.stdout)["step_cost"]
+    told = json.loads(result.stdout)
+    assert set(told) == {"step_cost", "acceptance", "benefit"}
+    cost = told["step_cost"]
     both = cost["families"]["one target out"]["eagle3"]
     assert {"specworth", "AL / (1 + k c)", "roofline alone", "always enable"} <= set(both)
     assert both["specworth"]["mape"] < both["AL / (1 + k c)"]["mape"]

@@ -33,6 +33,7 @@ class Settings(BaseSettings):
 
     host: str = Field("127.0.0.1", min_length=1, description="address to listen on; the default is this machine alone")
     port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0 takes a free one")
+    processes: int = Field(1, ge=1, le=64, description="processes that answer; each takes a core and 150 MB")
     max_body_bytes: Annotated[ByteSize, Field(ge=1024)] = Field(
         ByteSize(32 * 2**20), description="largest request body, in bytes or written like 32MiB"
     )
@@ -93,7 +94,7 @@ class Settings(BaseSettings):
         return is_loopback(self.host)
 
 
-def load_settings(**overrides: str | int | None) -> Settings:
+def load_settings(**overrides: str | int | bool | None) -> Settings:
     """Read the settings from the environment; `overrides` that are not None come before it.
 
     Raises InputError naming the variable, what was expected and the value that was found.

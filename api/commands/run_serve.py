@@ -5,23 +5,30 @@ from __future__ import annotations
 import asyncio
 import logging
 import logging.config
+import os
 import socket
+import tempfile
 
 import uvicorn
+from fastapi import FastAPI
 
 from api.app import create_app
 from api.operation.logs import configuration
-from api.settings import load_settings, unknown_settings
+from api.settings import PREFIX, Settings, load_settings, unknown_settings
 from profiler.errors import InputError, SpecworthError
 
 logger = logging.getLogger("specworth")
 
 
-def run_serve(*, host: str | None, port: int | None, database: str | None, keys: bool, store: bool) -> int:
+def run_serve(
+    *, host: str | None, port: int | None, database: str | None, keys: bool, store: bool, processes: int | None
+) -> int:
     """Serve until a signal ends it; requests under way are finished first."""
-    settings = load_settings(
-        host=host, port=port, database_url=database, no_keys=None if keys else True, store=None if store else False
-    )
+    given = {
+        "host": host, "port": port, "database_url": database, "no_keys": None if keys else True,
+        "store": None if store else False, "processes": processes,
+    }  # fmt: skip
+    settings = load_settings(**given)
     _check_address(settings.host, settings.port)
     app = create_app(settings)
     log = configuration(settings.log_format)
@@ -33,12 +40,37 @@ def run_serve(*, host: str | None, port: int | None, database: str | None, keys:
     if app.state.history is not None:
         app.state.history.prepare_if_there()
         logger.info("recommendations are kept in %s", app.state.history.database)
+    if settings.processes > 1:
+        os.environ |= {PREFIX + name.upper(): str(value) for name, value in given.items() if value is not None}
+        return _serve_in_processes(settings)
     config = uvicorn.Config(
         app, host=settings.host, port=settings.port, log_config=log, access_log=False, server_header=False,
         timeout_graceful_shutdown=settings.shutdown_s,
     )  # fmt: skip
     _Server(config, app.state.stopping).run()
     return 0
+
+
+def _serve_in_processes(settings: Settings) -> int:
+    """Several processes at one address, each with an application of its own; one that dies is started again.
+
+    They share the database and, by files, their metrics; a key's rate is counted in each of them.
+    """
+    with tempfile.TemporaryDirectory(prefix="specworth-metrics-") as folder:
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+        uvicorn.run(
+            "api.commands.run_serve:application", factory=True, workers=settings.processes, host=settings.host,
+            port=settings.port, log_config=None, access_log=False, server_header=False,
+            timeout_graceful_shutdown=settings.shutdown_s,
+        )  # fmt: skip
+    return 0
+
+
+def application() -> FastAPI:
+    """The application of one of several processes, which has to set up its own log."""
+    settings = load_settings()
+    logging.config.dictConfig(configuration(settings.log_format))
+    return create_app(settings)
 
 
 class _Server(uvicorn.Server):

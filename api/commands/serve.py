@@ -23,6 +23,9 @@ def serve(
         bool, typer.Option("--keys/--no-keys", help="Ask for API keys; --no-keys does not although there are some.")
     ] = True,
     store: Annotated[bool, typer.Option("--store/--no-store", help="Keep recommendations and profiles.")] = True,
+    processes: Annotated[
+        int | None, typer.Option(help="Processes that answer, each on a core of its own; 1 if not given.")
+    ] = None,
 ) -> Callable[[], int]:
     """Answer POST /v1/recommendations over HTTP. Its documentation is then at /docs and /openapi.json.
 
@@ -41,6 +44,6 @@ def serve(
     def job() -> int:
         from api.commands.run_serve import run_serve
 
-        return run_serve(host=host, port=port, database=database, keys=keys, store=store)
+        return run_serve(host=host, port=port, database=database, keys=keys, store=store, processes=processes)
 
     return job

@@ -54,6 +54,7 @@ def configuration(format: Format) -> dict[str, Any]:
             "specworth": {"level": "INFO"},
             "specworth.requests": {"handlers": ["requests"], "propagate": False},
             "uvicorn": {"level": "INFO"},
+            "uvicorn.access": {"handlers": [], "propagate": False},  # its lines have whole queries
         },
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import signal
 import time
 
 import httpx
@@ -12,7 +13,7 @@ import pytest
 
 from api.examples import REQUEST_EXAMPLES
 from api.operation.logs import configuration
-from tests.api.history.processes import JSON, PATH, service
+from tests.api.history.processes import JSON, PATH, Clients, service
 
 MARK = "zebrafinch-7351"
 
@@ -166,3 +167,22 @@ def test_drift_is_told_after_enough_recommendations(served):
     assert metric(text, "specworth_feature_drift_recommendations") >= 60
     for feature in ("concurrency", "input_tokens", "temperature", "structure"):
         assert metric(text, "specworth_feature_drift_psi", feature=feature) > 0.25, feature
+
+
+def test_several_processes_share_history_and_metrics_and_stop_together(tmp_path):
+    """Both answer; /metrics counts them together whichever is asked; a query stands in no log; SIGTERM ends all."""
+    with service(tmp_path, "--processes", "2", log_format="json") as (process, url, lines):
+        with Clients(url) as clients:
+            until = time.monotonic() + 60
+            while len(clients.acknowledged) < 20 and time.monotonic() < until:
+                time.sleep(0.02)
+        assert clients.refused == []
+        counted = {metric(httpx.get(url + "/metrics").text, "specworth_recommendations_total") for _ in range(6)}
+        assert counted == {len(clients.acknowledged)}
+        listed = httpx.get(url + PATH, params={"limit": 200, "label": MARK})
+        assert listed.json()["recommendations"] == []
+        events = [json.loads(line)["event"] for line in list(lines)]
+        assert len({event for event in events if event.startswith("Started server process")}) == 2
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 0
+        assert MARK not in "".join(lines)

@@ -21,6 +21,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, Table, create_engine, event
 from sqlalchemy.dialects import postgresql, sqlite
@@ -58,7 +59,7 @@ def read_url(text: str) -> URL:
     except (ArgumentError, ValueError):
         raise InputError(f"{field} is no database URL", expected=expected, got="something else", field=field) from None
     kind = url.get_backend_name()
-    if kind == "sqlite" and url.database not in (None, "", ":memory:"):
+    if kind == "sqlite" and url.database not in (None, "", ":memory:") and not url.query:
         return url.set(drivername="sqlite")
     if kind in ("postgresql", "postgres") and url.database:
         return url.set(drivername="postgresql+psycopg")
@@ -167,7 +168,7 @@ def _reason(error: Exception) -> str:
 
 def _sqlite(path: Path, pool: dict[str, Any]) -> Engine:
     # mode=rw: a file that is missing is an error here; `prepare` alone makes one.
-    url = URL.create("sqlite", database=f"file:{path}", query={"mode": "rw", "uri": "true"})
+    url = URL.create("sqlite", database=f"file:{quote(str(path))}", query={"mode": "rw", "uri": "true"})
     engine = create_engine(url, connect_args={"timeout": _BUSY_MS / 1000, "check_same_thread": False}, **pool)
 
     @event.listens_for(engine, "connect")

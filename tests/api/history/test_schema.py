@@ -10,7 +10,7 @@ import time
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import inspect, text
+from sqlalchemy import URL, inspect, text
 
 from api.history import schema
 from api.history.database import Database, read_url
@@ -119,6 +119,17 @@ def test_the_file_is_for_its_owner_alone(tmp_path):
     opened.close()
 
 
+@pytest.mark.parametrize("name", ["a b", "50%25", "q?mode=memory", "h#ash", "ü&=+"])
+def test_a_folder_may_have_any_name(tmp_path, name):
+    """Characters that mean something in a URI are part of the path, and the file is there."""
+    path = tmp_path / name / "h.sqlite3"
+    opened = Database(URL.create("sqlite", database=str(path)))
+    schema.prepare(opened)
+    assert path.stat().st_size > 0
+    assert schema.inspect(opened).current
+    opened.close()
+
+
 def test_a_folder_that_cannot_be_made_is_told(tmp_path):
     """With both ways out: another place, or keeping nothing."""
     (tmp_path / "taken").write_text("a file")
@@ -128,7 +139,17 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["nonsense", "sqlite://", "sqlite:///:memory:", "mysql://u:secret@h/d", "postgresql://h", "http://x", ""]
+    "text",
+    [
+        "nonsense",
+        "sqlite://",
+        "sqlite:///:memory:",
+        "mysql://u:secret@h/d",
+        "postgresql://h",
+        "http://x",
+        "",
+        "sqlite:////tmp/h?mode=ro",
+    ],
 )
 def test_a_url_that_cannot_be_used_is_refused_without_its_password(text):
     """The message names the setting and both forms, never a password."""

@@ -135,7 +135,7 @@ _COUNT = whole(0, 10**15)
 _COUNTED = ("drafts", "accepted_per_position", "accepted_tokens", "drafted_tokens", "decode_tokens", "temperature")
 
 
-def _this_version(value: object) -> object:
+def this_version(value: object) -> object:
     """A profile of another schema is refused as such, not field by field."""
     version = value.get("schema_version", SCHEMA_VERSION) if isinstance(value, dict) else SCHEMA_VERSION
     if version != SCHEMA_VERSION:
@@ -156,7 +156,7 @@ class EvidenceSpec(Closed):
     )
     temperature: Annotated[float, number(0, 2)] | None = None
     profile_id: Name | None = None
-    profile: Annotated[Profile, BeforeValidator(_this_version)] | None = Field(
+    profile: Annotated[Profile, BeforeValidator(this_version)] | None = Field(
         default=None, description="profile.json of `specworth profile`, whole, instead of counts"
     )
 

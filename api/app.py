@@ -22,7 +22,7 @@ from api.operation.drift import Drift, read_reference
 from api.operation.metrics import Metrics
 from api.operation.readiness import warm_up
 from api.operation.requests import Requests
-from api.routes import catalog, health, history, profile_jobs, profiles, recommendations
+from api.routes import catalog, gates, health, history, profile_jobs, profiles, recommendations
 from api.settings import Settings, load_settings
 from api.version import specworth_version
 from api.worker import Worker
@@ -46,9 +46,10 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.history = _open_history(settings, metrics)
     app.state.worker = Worker(max_waiting=settings.max_waiting)
     app.state.stopping = asyncio.Event()  # set when the service is told to stop: streams of events then end
+    app.state.canaries = set()  # pairs of servers that are being watched
     app.add_middleware(Requests, metrics=metrics)
     problems.install(app)
-    for module in (recommendations, history, profile_jobs, profiles, catalog, health):
+    for module in (recommendations, history, profile_jobs, profiles, gates, catalog, health):
         app.include_router(module.router)
 
     def openapi() -> dict[str, Any]:

@@ -8,6 +8,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 
+from advisor.gate.request import GateRequest
 from api import problems
 from api.history.record import RecommendationPost
 from api.jobs.request import ProfileRequest
@@ -17,7 +18,7 @@ from profiler.probe.profile import Profile
 # Schemas by the names under which operations refer to them.
 _OWN: dict[str, type[BaseModel]] = {
     "RecommendationRequest": RecommendationPost, "Problem": problems.Problem, "Changes": Changes, "Profile": Profile,
-    "ProfileRequest": ProfileRequest,
+    "ProfileRequest": ProfileRequest, "GateRequest": GateRequest,
 }  # fmt: skip
 _OPEN = ("/healthz", "/readyz")
 

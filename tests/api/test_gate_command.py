@@ -1,12 +1,9 @@
 """`specworth gate` on all three kinds of evidence: exit codes, files for CI systems, and what is refused."""
 
-import contextlib
 import json
-import random
 import re
 import subprocess
 import sys
-import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,10 +11,10 @@ import pytest
 from junitparser import Error, Failure, JUnitXml
 
 from tests.advisor.profiles import point, profile
+from tests.api.canaries import traffic, two_servers
 from tests.fake_vllm import Knobs, fake_vllm
 
 SCRIPT = Path(sys.executable).with_name("specworth")
-SPECULATES = {"tokens_per_step": 2, "num_speculative_tokens": 3}
 
 
 @pytest.fixture
@@ -145,45 +142,6 @@ def test_what_is_no_recommendation_is_refused(in_process, policy, measured):
     done = in_process("gate", "--policy", policy(SPEEDUP), "--recommendation", measured())
     assert done.returncode == 2
     assert "is no recommendation; expected what specworth advise --json printed; got at" in done.stderr
-
-
-@contextlib.contextmanager
-def traffic(control, canary, *, gain=1.0, prompts=1.0, share=1.0, after=None):
-    """Requests that end on both servers all the time; the canary's are `gain` times as fast."""
-    over = threading.Event()
-    chance = random.Random(1)
-
-    def drive():
-        batches = 0
-        while not over.wait(0.05):
-            for server, factor, length, wanted in ((control, 1.0, 1.0, 1.0), (canary, gain, prompts, share)):
-                for _ in range(40):
-                    if chance.random() < wanted:
-                        server.finish(
-                            prompt_tokens=int(length * chance.randint(50, 400)), output_tokens=chance.randint(2, 4),
-                            ttft_s=0.01 * chance.uniform(0.7, 1.3), tpot_s=0.03 * chance.uniform(0.7, 1.3) / factor,
-                        )  # fmt: skip
-            batches += 1
-            if after is not None and batches == 20:
-                after()
-
-    thread = threading.Thread(target=drive, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join(5)
-
-
-@contextlib.contextmanager
-def two_servers(**canary):
-    """A control and a canary with what vLLM counts of requests."""
-    with (
-        fake_vllm(Knobs(histograms=True, kv_usage=0.3)) as one,
-        fake_vllm(Knobs(**({"histograms": True, "kv_usage": 0.4} | SPECULATES | canary))) as two,
-    ):
-        yield one, two
 
 
 def live(*servers, window="8s"):

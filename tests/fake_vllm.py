@@ -62,6 +62,7 @@ class Knobs:
     most_at_once: int | None = None  # more are put off, as a gateway's limit does
     histograms: bool = False  # of requests, in vLLM's buckets
     kv_usage: float | None = None
+    redirect_to: str | None = None  # another server, to which /v1/models sends its clients
 
 
 @dataclass
@@ -172,6 +173,8 @@ def _application(fake: FakeVllm) -> web.Application:
         return reply
 
     async def models(request: web.Request) -> web.Response:
+        if fake.knobs.redirect_to:
+            raise web.HTTPTemporaryRedirect(fake.knobs.redirect_to + request.path)
         if fake.knobs.api_key and request.headers.get("Authorization") != f"Bearer {fake.knobs.api_key}":
             return web.json_response({"error": "Unauthorized"}, status=401)
         entry = {"id": fake.knobs.model, "owned_by": fake.knobs.owned_by, "root": fake.knobs.root}

@@ -15,6 +15,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, delete, select, update
 
 from api.history.database import Database, insert_new
+from api.history.profiles import keep_in
+from api.history.record import profile_record
 from api.jobs.ending import Ending, NewEvent, append, end_job, moment, state_event
 from api.jobs.tables import devices, jobs
 
@@ -56,7 +58,7 @@ def _claim(connection: Connection, row: RowMapping, *, worker: str, lease_s: flo
                 return False
             for device in needed:
                 held = insert_new(connection, devices).values(device=device, job_id=row["id"])
-                if not connection.execute(held).rowcount:
+                if connection.execute(held.returning(devices.c.device)).first() is None:
                     raise _TakenError
             append(connection, row["id"], [state_event("running", "starting")])
     except _TakenError:
@@ -88,12 +90,22 @@ def report(database: Database, key: str, *, worker: str, lease_s: float, told: R
 
 
 def end(database: Database, key: str, *, worker: str, ending: Ending) -> bool:
-    """Put down how it ended and keep its profile; False where the job is not this worker's any more."""
+    """Put down how it ended and keep its profile; False where the job was given up on meanwhile.
+
+    What was measured in time is kept even then, beside what was kept when the job was given up on.
+    """
     with database.writing() as connection:
-        if not connection.execute(update(jobs).where(_owned(key, worker)).values(cancelling=False)).rowcount:
-            return False
-        append(connection, key, ending.events)
-        return end_job(connection, key, ending.state, ending.ended, _owned(key, worker), ending=ending)
+        if connection.execute(update(jobs).where(_owned(key, worker)).values(cancelling=False)).rowcount:
+            append(connection, key, ending.events)
+            return end_job(connection, key, ending.state, ending.ended, _owned(key, worker), ending=ending)
+        if ending.timely and ending.profile is not None:
+            was_ours = and_(jobs.c.id == key, jobs.c.state == "interrupted", jobs.c.worker == worker)
+            row = connection.execute(select(jobs.c.profile_id, jobs.c.asked_by).where(was_ours)).first()
+            if row is not None:
+                record = profile_record(ending.profile, asked_by=row.asked_by, key=None if row.profile_id else key)
+                kept = keep_in(connection, record)
+                connection.execute(update(jobs).where(was_ours).values(profile_id=kept))
+        return False
 
 
 def release(database: Database, key: str, *, worker: str) -> None:

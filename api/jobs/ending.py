@@ -49,6 +49,7 @@ class Ending:
     problem: str | None = None  # JSON
     profile: Profile | None = None
     events: tuple[NewEvent, ...] = ()
+    timely: bool = False  # measured while the lease still ran, so that nothing else was on the GPU
 
 
 def moment(connection: Connection) -> datetime:

@@ -44,7 +44,13 @@ class Heartbeat:
         self._over = threading.Event()
         self._main = threading.get_ident()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+        self._heard = time.monotonic()
         self.reason: Reason | None = None
+
+    @property
+    def timely(self) -> bool:
+        """Whether the lease, as it was renewed last, still runs."""
+        return time.monotonic() < self._heard + self._lease_s
 
     def __enter__(self) -> Heartbeat:
         self._thread.start()
@@ -92,23 +98,23 @@ class Heartbeat:
             self._progress = None
 
     def _run(self) -> None:
-        heard = time.monotonic()
         while not self._over.wait(min(_EVERY_S, self._lease_s / _BEATS)):
-            told = self._gather()
+            told, asked = self._gather(), time.monotonic()
             try:
                 stop = report(self._database, self._key, worker=self._worker, lease_s=self._lease_s, told=told)
             except StorageError as error:
                 self._put_back(told)
-                if time.monotonic() - heard > _LATE * self._lease_s:
+                if time.monotonic() - self._heard > _LATE * self._lease_s:
                     logger.error("job %s: the database is away (%s); the job is stopped", self._key, error)
                     return self._tell_main("lost")
                 continue
             except Exception:
                 logger.exception("job %s: its state cannot be put down; the job is stopped", self._key)
                 return self._tell_main("lost")
-            heard = time.monotonic()
             if stop is None:
+                self._heard = -self._lease_s
                 return self._tell_main("lost")
+            self._heard = asked
             if stop and self.reason is None:
                 self._tell_main("cancelled")  # stopping the servers takes a while, in which the lease is kept
 

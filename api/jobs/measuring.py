@@ -45,19 +45,20 @@ def measure(database: Database, row: RowMapping, *, worker: str, settings: Setti
     beat = Heartbeat(database, row["id"], worker=worker, lease_s=settings.job_lease_s, log_folder=str(folder))
     running = _Running(row, settings, beat, folder)
     ending: Ending | None = None
-    stopped = False
+    stopped = timely = False
     try:
         with interruptible(), beat:
-            ending = running.run()
+            ending, timely = running.run(), beat.timely
     except Interrupted as stop:
         # The servers were stopped while the stack unwound; a signal that came after the end changes nothing about it.
         stopped = beat.reason is None
-        ending = ending or running.interrupted(stop.name)
+        if ending is None:
+            ending, timely = running.interrupted(stop.name), beat.timely
     if ending.state != "failed":
         shutil.rmtree(folder, ignore_errors=True)
     else:
         logger.warning("job %s failed: %s; logs of its servers are in %s", row["id"], ending.ended, folder)
-    return Ending(ending.state, ending.ended, ending.problem, ending.profile, beat.unsent()), stopped
+    return Ending(ending.state, ending.ended, ending.problem, ending.profile, beat.unsent(), timely), stopped
 
 
 class _Running:

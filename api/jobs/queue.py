@@ -70,7 +70,8 @@ def submit(database: Database, submission: Submission, *, most_queued: int) -> t
                 "phase": "waiting for a worker",
                 "progress": "{}",
             }
-            if connection.execute(insert_new(connection, jobs).values(values)).rowcount:
+            new = insert_new(connection, jobs).values(values).returning(jobs.c.id)  # rowcount says nothing of inserts
+            if connection.execute(new).first() is not None:
                 append(connection, key, [state_event("queued", "waiting for a worker")])
                 return row_of(connection, key), True
             found = _by_idempotency(connection, idempotency)  # another came at the same moment

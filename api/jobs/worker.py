@@ -35,6 +35,7 @@ from profiler.serving.interruption import Interrupted, held, interruptible
 
 _LOOK_EVERY_S = 1.0
 _END_WAIT_S = 600.0  # for the database, with a result that cost GPU time
+_WIPE_WAIT_S = 5.0  # for whoever reads the database's log just now
 
 logger = logging.getLogger("specworth.jobs")
 
@@ -76,9 +77,9 @@ class JobWorker:
 
     def run(self) -> int:
         """Work; returns the exit code once a signal has come."""
-        logger.info("worker %s takes profile jobs for %s", self.name, ", ".join(sorted(self._own)))
         try:
             with interruptible():
+                logger.info("worker %s takes profile jobs for %s", self.name, ", ".join(sorted(self._own)))
                 while self._step():
                     pass
         except Interrupted as stop:
@@ -129,11 +130,11 @@ class JobWorker:
             logger.info("job %s %s: %s", key, ending.state, ending.ended)
             self._wipe()
         else:
-            logger.warning("job %s was given up on meanwhile; what came after that is dropped", key)
+            logger.warning("job %s was given up on meanwhile (%s)", key, ending.ended)
 
     def _wipe(self) -> None:
         """Leave nothing of its prompts in the database's log; where that is busy, the next one does."""
         try:
-            self._database.wipe_deleted()
+            patiently(self._database.wipe_deleted, until=time.monotonic() + _WIPE_WAIT_S)
         except UnavailableError as error:
             logger.info("its prompts are deleted, but %s", error)

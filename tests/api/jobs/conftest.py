@@ -91,6 +91,11 @@ def start_worker(database_url: str, tmp_path: Path) -> Iterator[StartWorker]:
         log = (tmp_path / f"worker-{len(started)}.log").open("w")
         process = subprocess.Popen([script, "worker"], stdout=log, stderr=log, env=environment, text=True, cwd=tmp_path)
         started.append(process)
+        until = time.monotonic() + 30
+        while "takes profile jobs" not in Path(log.name).read_text():
+            assert process.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.1)
         return process
 
     yield start

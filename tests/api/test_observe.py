@@ -171,7 +171,7 @@ def test_ctrl_c_ends_the_window_and_keeps_what_was_read(tmp_path):
         (("advise", "FILE", *TARGET, *GPU, "--traffic", "nowhere.json"), "nowhere.json cannot be read"),
         (("advise", "FILE", *TARGET, *GPU, "--traffic", "FILE"), "holds no observation"),
         (("sweep",), "Missing argument 'GRID.yaml'"),
-        (("sweep", "nowhere.yaml", "--out", "out"), "cannot read nowhere.yaml"),
+        (("sweep", "nowhere.yaml", "--out", "out"), "cannot read 'nowhere.yaml'"),
         (("sweep", "FILE", "--out", "out"), "FILE"),
     ],
 )

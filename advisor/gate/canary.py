@@ -1,7 +1,7 @@
 """What do two servers tell of speculation while both take the same traffic: the control without it, the canary with it?
 
 Readings of both /metrics come in pairs, of one time. They are cut into blocks in which each arm finished some tens of
-requests, and which last as long as a request does: within a block both arms see the same hour, and blocks are nearly
+requests, and which last as long as several do: within a block both arms see the same hour, and blocks are nearly
 independent. TPOT is vLLM's `request_time_per_output_token_seconds`, one sample a request; inter-token latencies are
 sampled once a step under speculation and would flatter the canary. End to end is time per output token, the first
 included: the sum of request latencies over the sum of answer lengths.
@@ -26,6 +26,10 @@ from profiler.metrics import Distribution, Gauges, Scrape, Window, read_gauges, 
 # A block's mean of 20 requests is close enough to Gaussian for the t-test at the skewness that latencies have
 # (tests/advisor/gate/test_false_alarms.py measures the level that is kept).
 BLOCK_REQUESTS = 20
+# An arm's own load is forgotten within about a request; over five of them an exponential memory leaves neighbouring
+# blocks an autocorrelation of 0.12 ((1 - e^-L)² / (2 (L - 1 + e^-L)) for L = 5), which is then taken for granted.
+BLOCK_LATENCIES = 5.0
+BLOCK_MEMORY = 0.12
 FEWEST_BLOCKS = 8  # below, the blocks' scatter, and with it the design effect of counts, is not known
 TRAFFIC_ALPHA = 0.01  # chance of ever refusing arms that see equal traffic
 # What is still taken for equal: one request in ten of another length, a quarter more load. Choices, not measurements;
@@ -200,7 +204,7 @@ def _full(window: Window) -> bool:
     latency = window.end_to_end_ms
     if latency is None or latency.mean is None or window.seconds is None:
         return False
-    return latency.count >= BLOCK_REQUESTS and window.seconds * 1000.0 >= latency.mean
+    return latency.count >= BLOCK_REQUESTS and window.seconds * 1000.0 >= BLOCK_LATENCIES * latency.mean
 
 
 def prompt_lengths(window: Window) -> Distribution | None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from advisor.gate.canary import (
+    BLOCK_MEMORY,
     FEWEST_BLOCKS,
     Canary,
     end_to_end,
@@ -23,7 +24,7 @@ from advisor.gate.canary import (
 from advisor.gate.histograms import p95_regression, same_bucket, slower_share
 from advisor.gate.policy import GatePolicy
 from advisor.gate.rules import bounded, exact, judge_age, judge_method, unknown
-from advisor.gate.sequential import ratio_interval
+from advisor.gate.sequential import long_run_inflation, ratio_interval
 from advisor.gate.verdict import GateVerdict, RuleOutcome, combine
 
 _ESTIMATED = ("min_speedup", "max_ttft_p95_regression", "max_tpot_p95_regression", "max_slower_share")
@@ -84,7 +85,8 @@ def _estimated(policy: GatePolicy, rule: str, canary: Canary, *, alpha: float) -
         above, below = canary.block_means(mean_tpot if of_tpot else time_per_token)
         if not len(above):
             return unknown(policy, rule, "an engine that does not count latencies and answers", remedy=_NEWER)
-        value, low, high = ratio_interval(above, below, alpha=alpha)
+        inflation = long_run_inflation(above - above.mean() / below.mean() * below, least_lag=BLOCK_MEMORY)
+        value, low, high = ratio_interval(above, below, alpha=alpha, inflation=inflation)
         what = "mean time per output token" if of_tpot else "end-to-end time per output token"
         return bounded(
             rule, value, low, high, limit=limit, at_least=True, spec="x",

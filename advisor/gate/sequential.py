@@ -30,6 +30,7 @@ Floats = NDArray[np.float64]
 # Narrowest at 30 blocks for alpha between 0.005 and 0.1 within 2 % (tests/advisor/gate/test_sequential.py looks it up):
 # c² trades early for late looks and holds the level whatever it is.
 PRIOR_PRECISION = 2.0
+_LARGEST_LAG = 0.8  # an autocorrelation above is not told from a drift by some tens of blocks
 _HALVINGS = 60  # of [0, 1]: to the last bit of a double
 
 
@@ -47,17 +48,33 @@ def t_factor(blocks: int, *, alpha: float, prior_precision: float = PRIOR_PRECIS
     return (q - 1.0) / (n * left) if left > 0.0 else math.inf
 
 
-def ratio_interval(above: Floats, below: Floats, *, alpha: float) -> tuple[float, float, float]:
+def long_run_inflation(residuals: Floats, *, least_lag: float = 0.0) -> float:
+    """How much larger the variance of a mean is than independent residuals would make it; 1 at least.
+
+    (1 + r) / (1 - r) for a first-order autoregression with the lag-one autocorrelation r: as seen, which small samples
+    show too low by about (1 + 3r) / n (Kendall 1954, "Note on bias in the estimation of autocorrelation"), and
+    `least_lag` at least. Without it, blocks that follow each other closely tell equal arms apart too often;
+    tests/advisor/gate/test_sequential.py measures by how much.
+    """
+    n, about = len(residuals), residuals - residuals.mean()
+    squares = float((about**2).sum())
+    seen = float((about[1:] * about[:-1]).sum()) / squares if n > 2 and squares > 0.0 else 0.0
+    r = min(_LARGEST_LAG, max(least_lag, seen + (1.0 + 3.0 * seen) / n))
+    return (1.0 + r) / (1.0 - r)
+
+
+def ratio_interval(above: Floats, below: Floats, *, alpha: float, inflation: float = 1.0) -> tuple[float, float, float]:
     """mean(above) / mean(below) and the bounds that hold it at every look with 1 - alpha; (nan, 0, inf) without blocks.
 
     `above[j]` and `below[j]` are of one block, that is of one time: what both share (the hour's load) cancels.
-    rho is inside where the sequential t-test does not reject mean(above - rho * below) = 0: a quadratic in rho.
+    rho is inside where the sequential t-test does not reject mean(above - rho * below) = 0: a quadratic in rho. The
+    sums of squares are taken `inflation` times as large.
     """
     n = len(above)
     if n == 0 or not below.mean() > 0.0:
         return math.nan, 0.0, math.inf
     a, b = float(above.mean()), float(below.mean())
-    factor = t_factor(n, alpha=alpha)
+    factor = inflation * t_factor(n, alpha=alpha)
     if math.isinf(factor):
         return a / b, 0.0, math.inf
     s_aa, s_bb = float(((above - a) ** 2).sum()), float(((below - b) ** 2).sum())

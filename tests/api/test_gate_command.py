@@ -232,6 +232,19 @@ def test_a_server_that_restarts_inside_the_window_is_refused(in_process, policy)
     assert f"the canary {servers[1].url} restarted inside the window" in done.stderr
 
 
+def test_a_server_that_stops_answering_is_refused(in_process, policy):
+    """Three readings in a row that fail end the watch: what was seen until then is not judged."""
+
+    def silence():
+        servers[1].knobs.with_metrics = False
+
+    with two_servers() as servers, traffic(*servers, after=silence):
+        done = in_process("gate", "--policy", policy("[rules]\nmin_speedup = 1.0\n"), *live(*servers, window="1h"))
+    assert done.returncode == 2
+    assert "does not answer any more" in done.stderr
+    assert "3 readings in a row that failed" in done.stderr
+
+
 def test_a_server_that_is_gone_is_told(in_process, policy):
     """Nothing listens there: the address is named."""
     with fake_vllm(Knobs(histograms=True)) as one:

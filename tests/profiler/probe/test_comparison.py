@@ -79,3 +79,17 @@ def test_one_token_answers_have_no_tpot() -> None:
     assert found is not None
     assert found.tpot is None
     assert settled(found, threshold=1.05, objective="tpot") is None
+
+
+def test_slower_pairs_are_counted() -> None:
+    """Of 40 prompts, 10 that take twice as long count as slower by both objectives; an answer of one token by none."""
+    plain = arm(1.0, noise=0.0)
+    mixed = [
+        slow if slow.index < 10 else fast for slow, fast in zip(arm(0.5, noise=0.0), arm(1.3, noise=0.0), strict=True)
+    ]
+    found = compare(pair(plain, mixed))
+    assert found is not None
+    assert (found.slower_end_to_end, found.slower_tpot) == (10, 10)
+    short = compare(pair(arm(1.0, tokens=1), arm(1.0, tokens=1)))
+    assert short is not None
+    assert short.slower_tpot is None

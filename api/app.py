@@ -22,6 +22,7 @@ from api.operation.drift import Drift, read_reference
 from api.operation.metrics import Metrics
 from api.operation.readiness import warm_up
 from api.operation.requests import Requests
+from api.operation.stopping import tell_when_stopping
 from api.routes import catalog, gates, health, history, profile_jobs, profiles, recommendations
 from api.settings import Settings, load_settings
 from api.version import specworth_version
@@ -73,6 +74,7 @@ def _open_history(settings: Settings, metrics: Metrics) -> History | None:
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Migrate and read the models before the first request; close the database after the last."""
     kept: History | None = app.state.history
+    tell_when_stopping(app.state.stopping)
     if kept is not None:
         await anyio.to_thread.run_sync(kept.prepare_if_there)
     await anyio.to_thread.run_sync(warm_up)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import logging.config
 import os
@@ -43,11 +42,10 @@ def run_serve(
     if settings.processes > 1:
         os.environ |= {PREFIX + name.upper(): str(value) for name, value in given.items() if value is not None}
         return _serve_in_processes(settings)
-    config = uvicorn.Config(
+    uvicorn.run(
         app, host=settings.host, port=settings.port, log_config=log, access_log=False, server_header=False,
         timeout_graceful_shutdown=settings.shutdown_s,
     )  # fmt: skip
-    _Server(config, app.state.stopping).run()
     return 0
 
 
@@ -71,19 +69,6 @@ def application() -> FastAPI:
     settings = load_settings()
     logging.config.dictConfig(configuration(settings.log_format))
     return create_app(settings)
-
-
-class _Server(uvicorn.Server):
-    """Tells streams of events that the service stops: it would wait for them as for any request."""
-
-    def __init__(self, config: uvicorn.Config, stopping: asyncio.Event) -> None:
-        super().__init__(config)
-        self._stopping = stopping
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Called once a signal has come, before requests under way are waited for."""
-        self._stopping.set()
-        await super().shutdown(sockets)
 
 
 def _check_address(host: str, port: int) -> None:

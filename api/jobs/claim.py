@@ -98,8 +98,12 @@ def end(database: Database, key: str, *, worker: str, ending: Ending) -> bool:
         if connection.execute(update(jobs).where(_owned(key, worker)).values(cancelling=False)).rowcount:
             append(connection, key, ending.events)
             return end_job(connection, key, ending.state, ending.ended, _owned(key, worker), ending=ending)
+        ours = and_(jobs.c.id == key, jobs.c.worker == worker)
+        done = and_(ours, jobs.c.state == ending.state, jobs.c.ended == ending.ended)
+        if connection.execute(select(jobs.c.id).where(done)).first() is not None:
+            return True  # by an attempt whose confirmation got lost
         if ending.timely and ending.profile is not None:
-            was_ours = and_(jobs.c.id == key, jobs.c.state == "interrupted", jobs.c.worker == worker)
+            was_ours = and_(ours, jobs.c.state == "interrupted")
             row = connection.execute(select(jobs.c.profile_id, jobs.c.asked_by).where(was_ours)).first()
             if row is not None:
                 record = profile_record(ending.profile, asked_by=row.asked_by, key=None if row.profile_id else key)

@@ -85,7 +85,8 @@ class Heartbeat:
 
     def public(self, text: str) -> str:
         """A text without the place of this host's logs, which is nobody's business but the operator's."""
-        return text.replace(f" (log: {self._log_folder}/", " (its log: ").replace(f"{self._log_folder}/", "")
+        told = text.replace(f" (log: {self._log_folder}/", " (its log: ").replace(f"{self._log_folder}/", "")
+        return told.replace("\0", "\ufffd").encode(errors="replace").decode()  # what any database takes
 
     def unsent(self) -> tuple[NewEvent, ...]:
         """Events that were not put down; called after `stop`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import orjson
@@ -26,6 +26,7 @@ class Submission:
     request: ProfileRequest
     asked_by: str | None
     key: str | None  # the Idempotency-Key
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)  # made here, so that a second attempt is no second job
 
     @property
     def sha256(self) -> str:
@@ -45,9 +46,9 @@ class Submission:
 def submit(database: Database, submission: Submission, *, most_queued: int) -> tuple[RowMapping, bool]:
     """Queue a job; the job, and whether it is new. Raises KeyReusedError, QueueFullError."""
     request, sha256, idempotency = submission.request, submission.sha256, submission.idempotency
-    key = uuid.uuid4().hex
+    key = submission.id
     with database.writing() as connection:
-        found = _by_idempotency(connection, idempotency)
+        found = _earlier(connection, key, idempotency)
         if found is None:
             waiting = connection.execute(select(func.count()).where(jobs.c.state == "queued")).scalar_one()
             if waiting >= most_queued:
@@ -74,7 +75,7 @@ def submit(database: Database, submission: Submission, *, most_queued: int) -> t
             if connection.execute(new).first() is not None:
                 append(connection, key, [state_event("queued", "waiting for a worker")])
                 return row_of(connection, key), True
-            found = _by_idempotency(connection, idempotency)  # another came at the same moment
+            found = _earlier(connection, key, idempotency)  # another came at the same moment
         assert found is not None
         if found["request_sha256"] != sha256:
             raise KeyReusedError(
@@ -84,10 +85,11 @@ def submit(database: Database, submission: Submission, *, most_queued: int) -> t
         return found, False
 
 
-def _by_idempotency(connection: Connection, idempotency: str | None) -> RowMapping | None:
-    if idempotency is None:
-        return None
-    return connection.execute(select(*SHOWN).where(jobs.c.idempotency == idempotency)).mappings().first()
+def _earlier(connection: Connection, key: str, idempotency: str | None) -> RowMapping | None:
+    same = jobs.c.id == key
+    if idempotency is not None:
+        same = or_(same, jobs.c.idempotency == idempotency)
+    return connection.execute(select(*SHOWN).where(same)).mappings().first()
 
 
 def find(database: Database, key: str) -> RowMapping | None:

@@ -25,6 +25,8 @@ SERVE = Path(__file__).resolve().parents[2] / "fake_serve.py"
 CONFIG = {"method": "ngram", "num_speculative_tokens": 4}
 LEASE_S = 2.0  # as short as a busy host allows
 JOBS = "/v1/profiles/jobs"
+# Of equal servers: a question that no number of pairs settles.
+ENDLESS: dict[str, Any] = {"policy": {"min_speedup": 1.0, "confidence": 0.9999}, "budget_s": 120}
 
 
 def prompts(count: int = 40, *, max_tokens: int = 13) -> list[dict[str, Any]]:
@@ -37,15 +39,19 @@ def prompts(count: int = 40, *, max_tokens: int = 13) -> list[dict[str, Any]]:
 
 def attach_body(base: FakeVllm, spec: FakeVllm, **changes: Any) -> dict[str, Any]:
     """A job on two running servers."""
-    return {
-        "prompts": prompts(),
-        "target": "meta-llama/Llama-3.1-8B-Instruct",
-        "speculative_config": CONFIG,
-        "attach": {"baseline_url": base.url, "speculative_url": spec.url},
-        "traffic": {"concurrency": 4},
-        "budget_s": 20,
-        "look_around": False,
-    } | changes
+    return (
+        {
+            "prompts": prompts(),
+            "target": "meta-llama/Llama-3.1-8B-Instruct",
+            "speculative_config": CONFIG,
+            "attach": {"baseline_url": base.url, "speculative_url": spec.url},
+            "traffic": {"concurrency": 4},
+            "budget_s": 20,
+            "look_around": False,
+        }
+        | ({} if spec.knobs.tokens_per_step > 1 else ENDLESS)
+        | changes
+    )
 
 
 def launch_body(model: str, **changes: Any) -> dict[str, Any]:

@@ -20,6 +20,8 @@ from api.jobs.queue import Submission
 from api.jobs.request import ProfileRequest
 from api.jobs.tables import devices, jobs
 from api.jobs.worker import devices_of, own_devices
+from profiler.probe.profile import Profile
+from tests.advisor.profiles import point, profile
 from tests.api.jobs.conftest import prompts
 
 GPU = frozenset(["here gpu 0"])
@@ -32,8 +34,9 @@ def request(**changes):
 
 def queued(database, count=1, key=None, **changes):
     """The ids of new jobs."""
-    posted = Submission(request(**changes), asked_by=None, key=key)
-    return [queue.submit(database, posted, most_queued=1000)[0]["id"] for _ in range(count)]
+    asked = request(**changes)
+    posted = [Submission(asked, asked_by=None, key=key) for _ in range(count)]
+    return [queue.submit(database, one, most_queued=1000)[0]["id"] for one in posted]
 
 
 def take(database, worker="one", wanted=GPU, lease_s=60.0):
@@ -197,6 +200,31 @@ def test_the_same_key_at_the_same_moment_is_one_job(database, open_another):
     with pytest.raises(KeyReusedError):
         queued(database, key=key, seed=1)
     assert queued(database, key=key + "x") != got[0]
+
+
+def test_a_second_attempt_is_no_second_job(database):
+    """Nobody knows whether a commit without a confirmation took place: both to queue and to end may be asked twice."""
+    posted = Submission(request(), asked_by=None, key=None)
+    first, again = (queue.submit(database, posted, most_queued=9) for _ in range(2))
+    assert (first[0]["id"], first[1], again[1]) == (again[0]["id"], True, False)
+    job = take(database)
+    ending = Ending("interrupted", "tested", timely=True)
+    assert [end(database, job, worker="one", ending=ending) for _ in range(2)] == [True, True]
+    assert len(queue.events_after(database, job, 0)) == 3
+
+
+def test_what_was_measured_in_time_is_kept_although_it_comes_late(database):
+    """Given up on by somebody who could reach the database earlier than its worker: the job stays interrupted."""
+    document = Profile.model_validate(profile(point(16, 1.4)))
+    for timely in (True, False):
+        (job,) = queued(database, seed=int(timely))
+        assert take(database, lease_s=0.1) == job
+        time.sleep(0.3)
+        assert give_up_silent(database) == [job]
+        late = Ending("finished", "settled", profile=document, timely=timely)
+        assert not end(database, job, worker="one", ending=late)
+        row = queue.find(database, job)
+        assert (row["state"], row["profile_id"]) == ("interrupted", job if timely else None)
 
 
 def test_another_callers_key_is_another_key(database):

@@ -192,18 +192,18 @@ class TestDatabase:
 
     def test_a_database_gone_for_longer_than_the_lease_stops_the_job(self, client, endless, start_worker, tmp_path):
         """The GPU may be another's by then: nothing is asked any more; its end is put down once the file is back."""
-        start_worker()
+        start_worker(job_lease_s="4")
         job = submit(client, attach_body(*endless))
         wait_until(client, job, measured_once)
         for path in sorted(tmp_path.glob("history.sqlite3*")):
             path.rename(path.with_name(f"away-{path.name}"))
-        time.sleep(3.5)
+        time.sleep(6)
         asked = len(endless[0].bodies) + len(endless[1].bodies)
         time.sleep(1.0)
         assert len(endless[0].bodies) + len(endless[1].bodies) == asked
         for path in sorted(tmp_path.glob("away-*")):
             path.rename(path.with_name(path.name.removeprefix("away-")))
-        found = wait_until(client, job, ended)
+        found = wait_until(client, job, lambda found: ended(found) and found["profile_id"] is not None)
         assert (found["state"], found["profile_id"]) == ("interrupted", job)
 
 

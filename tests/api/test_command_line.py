@@ -314,7 +314,7 @@ def test_wrong_usage_is_one_line_and_exit_2(in_process, prompts, arguments, said
         ("binary.bin", bytes(range(256)) * 40, "is a binary file"),
         (
             "cut.jsonl.gz",
-            gzip.compress(b'{"prompt": "Hello there, how are you?"}\n' * 4000)[:12],
+            gzip.compress(b'{"prompt": "Hello there, how are you?"}\n' * 4000, mtime=0)[:12],
             "the gzip data end too early",
         ),
         ("page.jsonl", b"<!DOCTYPE html><html><body>404 Not Found</body></html>", "HTML"),

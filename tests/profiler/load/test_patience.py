@@ -67,7 +67,7 @@ def test_a_wait_that_is_too_long_is_not_begun() -> None:
         (429, "soon", 0.0),
         (429, "-1", 0.0),
         (429, "nan", 0.0),
-        (429, format_datetime(datetime.now(UTC) - timedelta(hours=1), usegmt=True), 0.0),
+        (429, "Mon, 30 Nov 2015 19:48:01 GMT", 0.0),
         (503, None, 0.0),
         (503, "2.5", 2.5),
         (500, "7", None),

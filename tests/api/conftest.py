@@ -98,7 +98,7 @@ def specworth(tmp_path: Path) -> Run:
             input=stdin,
             capture_output=True,
             encoding="utf-8",
-            timeout=60,
+            timeout=600,  # against a hang alone: training takes minutes where other tests run beside it
             cwd=tmp_path,
             env=os.environ | {"NO_COLOR": "1"} | environment,
         )

@@ -29,7 +29,7 @@ def test_the_planned_cache_is_within_2_percent_of_the_logged_one(measured):
 def test_each_term_is_near_the_logged_one(measured):
     """Weights within 0.1 GiB (a head's own output layer apart, which a dummy one shares), driver within 0.05 GiB.
 
-    Activation lacks at most 0.75 GiB: 0.1 to 0.2 in every start, the rest in starts that had to compile. The reserve
+    Activation lacks at most 1 GiB: 0.1 to 0.2 in every start, the rest in starts that had to compile. The reserve
     for graphs extrapolates one capture (1.39 GiB set aside for 0.74 taken): the plan is up to 1.3 GiB below it.
     """
     gib = 2**30
@@ -37,5 +37,5 @@ def test_each_term_is_near_the_logged_one(measured):
     head = 0.32 if measured.logged["drafter_lm_head"] == "target" else 0.0
     assert -0.1 < gaps["weights"] < 0.1 + head
     assert abs(gaps["non_torch"]) < 0.05
-    assert -0.75 < gaps["activation"] < 0.05
+    assert -1.0 < gaps["activation"] < 0.05
     assert -1.3 < gaps["graphs"] <= 0.0

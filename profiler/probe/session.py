@@ -130,10 +130,7 @@ class Session(Conduct):
     def _enough(self, left: Sequence[Round]) -> tuple[Round, ...]:
         """As many of the rounds as should settle it, going by what the first ones showed; all where nothing shows."""
         main = self.settings.main
-        found, pairs = self.record.comparison(main), len(self.record.answered("speculative", main))
-        deciding = (
-            None if found is None else found.end_to_end if self.settings.objective == "end_to_end" else found.tpot
-        )
+        deciding, pairs = self.record.deciding(main), len(self.record.answered("speculative", main))
         if deciding is None:
             return tuple(left)
         needed = pairs_needed(deciding, self.settings.min_speedup, looks=self.record.looks[main])

@@ -53,7 +53,7 @@ def server_root(url: str) -> str:
     if "@" in parts.netloc:
         raise InputError(
             "an address with a user or a password would stand in results and messages", expected="http://HOST:PORT",
-            remedy="put the server's key into an environment variable and name that with --api-key-env",
+            remedy=_KEY_REMEDY,
         )  # fmt: skip
     path = parts.path.rstrip("/")
     for ending in ("/metrics", "/models", "/v1"):

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
 EXAMPLE := data/example_prompts.jsonl --target meta-llama/Llama-3.1-8B-Instruct --gpu H200 --concurrency 16
 
-.PHONY: advise test lint types check bench constraints clean
+.PHONY: advise test lint types bench constraints clean
 
 advise: $(VENV)/runtime
 	$(BIN)/specworth advise $(EXAMPLE)

@@ -2,8 +2,8 @@
 
 Robust least squares (scipy, soft_l1) on logarithms of request times, speedups, decode steps and lone prefills, each
 cell with its measured τ and m, so that only the cost is fitted. Priors keep what a fold does not tell near the design
-notes' values. Held-out predictions come from a fit that saw neither the speculative rows nor the baseline rows of the
-held-out group (one method and k out: its rows alone).
+notes' values. Held-out predictions (held_out.py) come from a fit that saw neither the speculative rows nor the
+baseline rows of the held-out group (one method and k out: its rows alone).
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from models.step_cost.closed_loop import Latencies, PassCosts, closed_loop
 from models.step_cost.inputs import StepCostInputs
 from models.step_cost.passes import HOST_METHODS, price_passes
 from models.training.cells import Cells, Mask, rows_of
-from models.training.folds import folds
 
 # Value and log sd before any cell is seen, and why.
 PRIOR: dict[str, tuple[float, float, str]] = {
@@ -45,7 +44,7 @@ PRIOR: dict[str, tuple[float, float, str]] = {
     "joining_sync": (1.0, 0.3, "one pass running"),
 }
 NAMES = tuple(PRIOR)
-# Of which these cells say nothing; sources in models/training/step_cost_document.py.
+# Of which these cells say nothing; sources in models/training/step_cost_numbers.py.
 PUBLISHED = {"o_reduce_ms": 0.0064, "e_link": 0.12, "e_link_large": 0.9, "o_eager_ms": 0.8}
 # Noise of what is fitted to, in logarithms: cells repeat within 0.5 % in the median, the rest is what a formula of this
 # kind leaves.
@@ -161,16 +160,3 @@ def _over_baseline(cells: Cells, found: Latencies) -> Speedups:
         return speedups
 
     return Speedups(ratio(found.end_to_end_ms), ratio(found.tpot_ms))
-
-
-def held_out(cells: Cells) -> dict[str, Speedups]:
-    """Family of folds -> predictions of each judged cell by a fit that did not see it."""
-    predictions = {}
-    for family, parts in folds(cells).items():
-        both = Speedups(np.full(len(cells), np.nan), np.full(len(cells), np.nan))
-        for part in parts:
-            found = predict(cells, fit(cells, ~part.hidden).constants)
-            both.end_to_end[part.rows] = found.end_to_end[part.rows]
-            both.tpot[part.rows] = found.tpot[part.rows]
-        predictions[family] = both
-    return predictions

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from models.acceptance.coefficients import AcceptanceCoefficients
 from models.acceptance.model import logit
-from models.training.acceptance_copying import CopyScale, copy_scale
+from models.training.acceptance_copying import CopyScale
 from models.training.acceptance_fit import AcceptanceFit, coefficients_of_fit, fit_acceptance
 from models.training.acceptance_folds import (
     FAMILIES,
@@ -62,18 +62,15 @@ class Held:
 
 
 def held_out(rows: AcceptanceRows, published: Published, full: AcceptanceFit, family: str) -> dict[str, Held]:
-    """Predictions of every row by fits that did not see its fold, by predictor."""
+    """Predictions of every row by fits that did not see its fold, by predictor; full: the fit to all of these rows."""
     found: dict[str, list[tuple[Groups, Groups]]] = {}
-    everything = copy_scale(rows, published)  # what is known of answers, where it may be known
     nothing = fit_acceptance(rows.take(np.zeros(len(rows), dtype=bool)), published)
     alone = _Predictor(coefficients_of_fit(nothing, published), nothing.scale)
     for hidden in folds(rows, family):
         seen, asked = rows.take(~hidden), rows.take(hidden & (rows.num_speculative_tokens >= JUDGED_K))
         fit = fit_acceptance(seen, published, start=full)
         # The fold's own scale of copying, with the held-out answers looked up on it.
-        ours = _Predictor(
-            coefficients_of_fit(fit, published), replace(fit.scale, overlaps=everything.overlaps)
-        )  # fmt: skip
+        ours = _Predictor(coefficients_of_fit(fit, published), replace(fit.scale, overlaps=full.scale.overlaps))
         by_prompt = np.char.add(np.char.add(asked.cell, " "), asked.prompt)
         said = [_said(asked, seen, ours, alone, by, family)
                 for by in (asked.cell, by_prompt)]  # fmt: skip

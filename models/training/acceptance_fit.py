@@ -71,12 +71,10 @@ class AcceptanceFit:
     means: Floats  # the published Gaussian's, moved by what was measured
 
 
-def fit_acceptance(
-    rows: AcceptanceRows, published: Published, *, start: AcceptanceFit | None = None, scale: CopyScale | None = None
-) -> AcceptanceFit:
+def fit_acceptance(rows: AcceptanceRows, published: Published, *, start: AcceptanceFit | None = None) -> AcceptanceFit:
     """Fit to rows (of draft models, n-gram and suffix; there may be none)."""
     rows = rows.take(~rows.structured)
-    found = copy_scale(rows, published) if scale is None else scale
+    found = copy_scale(rows, published)
     beside = np.stack([found.beside(rows, found.known(rows)), found.beside(rows, found.cold(rows))], axis=1)
     drafting = rows.method == "draft_model"
     prior = drafter_prior(published)

@@ -107,11 +107,8 @@ class AcceptanceModel:
         model.coefficients_ = coefficients
         return model
 
-    def log_odds(self, inputs: AcceptanceInputs) -> Floats:
-        """Log-odds of acceptance (n, C, K) for each structure class and draft position, K = max(8, largest k)."""
-        return self._log_odds(inputs, self._terms(inputs))
-
     def _log_odds(self, inputs: AcceptanceInputs, terms: _Terms) -> Floats:
+        """Log-odds of acceptance (n, C, K) for each structure class and draft position, K = max(8, largest k)."""
         c, m = self.coefficients_, terms.method
         length = max(POSITIONS, int(inputs.num_speculative_tokens.max(initial=1)))
         knots = heat_weights(inputs.temperature)

@@ -34,6 +34,7 @@ from models.estimate import Floats
 from profiler.errors import UnknownNameError
 
 COPYING = ("ngram", "suffix")  # methods that draft only where they find a match
+LEAST_OVERLAP, MOST_OVERLAP = 0.02, 0.98  # 0 or 1 in a sample is no proof of never or always
 
 
 def expit(odds: Floats) -> Floats:
@@ -47,6 +48,13 @@ def logit(probability: Floats) -> Floats:
     held = np.minimum(np.maximum(probability, 1e-9), 1.0 - 1e-9)
     odds: Floats = np.log(held / (1.0 - held))
     return odds
+
+
+def copies_beside(overlap: Floats, structure: Floats, class_overlap: Floats) -> Floats:
+    """Log-odds of each row's overlap beside what its classes (n, C) let expect; nan where the overlap is."""
+    given = logit(np.minimum(np.maximum(overlap, LEAST_OVERLAP), MOST_OVERLAP))
+    beside: Floats = given - logit(structure @ class_overlap)
+    return beside
 
 
 def length_from_conditionals(per_position: Floats) -> Floats:
@@ -155,10 +163,8 @@ class AcceptanceModel:
 
     def _copies_beside(self, inputs: AcceptanceInputs) -> Floats:
         """Log-odds of the overlap beside what the row's classes let expect; 0 where the overlap is unknown (nan)."""
-        expected = logit(inputs.structure @ self.coefficients_.copying.overlap)
-        # An overlap of 0 or 1 in a sample is no proof of never or always.
-        given = logit(np.minimum(np.maximum(inputs.overlap, 0.02), 0.98))
-        return np.where(np.isfinite(inputs.overlap), given - expected, 0.0)
+        beside = copies_beside(inputs.overlap, inputs.structure, self.coefficients_.copying.overlap)
+        return np.where(np.isfinite(inputs.overlap), beside, 0.0)
 
     def _method_rows(self, inputs: AcceptanceInputs) -> NDArray[np.int64]:
         """Row of each input's method among the coefficients."""

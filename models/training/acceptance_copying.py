@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import least_squares
 
-from models.acceptance.model import expit, logit
+from models.acceptance.model import LEAST_OVERLAP, MOST_OVERLAP, copies_beside, expit, logit
 from models.estimate import Floats
 from models.overlap import ExpectedOverlap
 from models.structure import STRUCTURES
@@ -23,7 +23,6 @@ from models.training.acceptance_priors import Published
 from models.training.acceptance_rows import AcceptanceRows
 
 SHORT_MATCH = 3.0  # matches of up to this many tokens, as prompt lookup and the replay seek
-LEAST, MOST = 0.02, 0.98  # an overlap of 0 or 1 in one answer is no proof of never or always
 TYPICAL_TOKENS = 100.0  # of a prompt whose class nothing was measured of
 _OVERLAP_SD = 0.2  # of one prompt's overlap beside what is expected of it
 _CLASS_SD, _SLOPE_SD = 1.0, 0.3  # of classes about what they have in common, on the log odds
@@ -50,8 +49,7 @@ class CopyScale:
 
     def beside(self, rows: AcceptanceRows, overlap: Floats) -> Floats:
         """Log-odds of an overlap beside what the class alone lets expect."""
-        away: Floats = logit(np.clip(overlap, LEAST, MOST)) - logit(rows.structure @ self.expected.overlap)
-        return away
+        return copies_beside(overlap, rows.structure, self.expected.overlap)
 
 
 def copy_scale(rows: AcceptanceRows, published: Published) -> CopyScale:
@@ -67,7 +65,7 @@ def copy_scale(rows: AcceptanceRows, published: Published) -> CopyScale:
     measured = _fit_expected(part, gained)
     known = np.array([name in gain for name in STRUCTURES]) & (part.structure.sum(axis=0) >= 2.0)
     shift = float(np.mean(logit(stated[known]) - logit(measured.overlap[known]))) if known.any() else 0.0
-    odds = logit(np.clip(gained, LEAST, MOST)) + shift
+    odds = logit(np.clip(gained, LEAST_OVERLAP, MOST_OVERLAP)) + shift
     overlaps = dict(zip(part.prompt.tolist(), expit(odds).tolist(), strict=True))
     return CopyScale(replace(measured, overlap=expit(logit(measured.overlap) + shift)), shift, overlaps)
 
@@ -90,5 +88,5 @@ def _fit_expected(rows: AcceptanceRows, gained: Floats) -> ExpectedOverlap:
         ])  # fmt: skip
 
     x = least_squares(residuals, np.zeros(2 * count + 2)).x
-    overlap = expit(np.clip(x[0] + x[1 : count + 1], logit(np.array(LEAST)), logit(np.array(MOST))))
+    overlap = expit(np.clip(x[0] + x[1 : count + 1], logit(np.array(LEAST_OVERLAP)), logit(np.array(MOST_OVERLAP))))
     return ExpectedOverlap(overlap, np.exp(typical), np.asarray(x[count + 1] + x[count + 2 :], dtype=np.float64))

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from models.acceptance.estimate import POSITIONS
 from models.acceptance.model import COPYING
 from models.estimate import Floats
 from models.structure import STRUCTURES
@@ -26,7 +27,6 @@ from models.training.acceptance_features import PromptKey, read_features
 from profiler.measurements.acceptance import read_acceptance
 from profiler.measurements.table import MeasurementsError, Row
 
-POSITIONS = 8
 # Parameters of what data/grids/acceptance-1.yaml calls its models: Qwen2.5-Coder-1.5B- and 0.5B-Instruct, model cards.
 GRID_PARAMETERS = {"target": 1.544e9, "draft": 0.494e9}
 

@@ -5,24 +5,14 @@ A document that is there already is not kept again: its id is given instead.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from sqlalchemy import Connection, RowMapping, delete, select
 
-from sqlalchemy import Connection, RowMapping, and_, delete, or_, select
-
-from api.history.cursor import Cursor
+from api.history.cursor import Cursor, Page, read_page
 from api.history.database import Database, insert_new
 from api.history.record import ProfileRecord
 from api.history.tables import profiles
 
 _LISTED = [column for column in profiles.c if column.name != "document"]
-
-
-@dataclass(frozen=True)
-class ProfilePage:
-    """Some profiles, newest first, and where the next page begins."""
-
-    rows: list[RowMapping]
-    following: Cursor | None
 
 
 def keep(database: Database, record: ProfileRecord) -> RowMapping:
@@ -45,19 +35,13 @@ def find(database: Database, key: str) -> RowMapping | None:
         return connection.execute(select(profiles).where(profiles.c.id == key)).mappings().first()
 
 
-def page(database: Database, *, target: str | None, after: Cursor | None, limit: int) -> ProfilePage:
+def page(database: Database, *, target: str | None, after: Cursor | None, limit: int) -> Page[RowMapping]:
     """The newest `limit` profiles after a cursor."""
     query = select(*_LISTED)
     if target is not None:
         query = query.where(profiles.c.target == target)
-    if after is not None:
-        older = and_(profiles.c.created_at == after.created_at, profiles.c.id < after.id)
-        query = query.where(or_(profiles.c.created_at < after.created_at, older))
-    query = query.order_by(profiles.c.created_at.desc(), profiles.c.id.desc()).limit(limit + 1)
     with database.reading() as connection:
-        rows = list(connection.execute(query).mappings())
-    last = rows[limit - 1] if len(rows) > limit else None
-    return ProfilePage(rows[:limit], None if last is None else Cursor(last["created_at"], last["id"]))
+        return read_page(connection, query, profiles, after=after, limit=limit)
 
 
 def remove(database: Database, key: str) -> bool:

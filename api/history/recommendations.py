@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import Connection, RowMapping, Select, and_, delete, insert, or_, select, update
+from sqlalchemy import Connection, RowMapping, Select, delete, insert, select, update
 
 from api.history import profiles as stored_profiles
-from api.history.cursor import Cursor
+from api.history.cursor import Cursor, Page, read_page
 from api.history.database import Database, insert_new
 from api.history.record import Record
 from api.history.tables import labels, profiles, recommendations
@@ -42,14 +42,6 @@ class Row:
     labels: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Page:
-    """Some rows, newest first, and where the next page begins; None at the end."""
-
-    rows: list[Row]
-    following: Cursor | None
-
-
 def keep(database: Database, record: Record) -> None:
     """Put one recommendation into the database; on the disk once this returns. Does nothing where it is there."""
     with database.writing() as connection:
@@ -65,21 +57,13 @@ def keep(database: Database, record: Record) -> None:
             connection.execute(insert_new(connection, labels), rows)
 
 
-def page(database: Database, where: Filter, *, after: Cursor | None, limit: int) -> Page:
+def page(database: Database, where: Filter, *, after: Cursor | None, limit: int) -> Page[Row]:
     """The newest `limit` rows after a cursor."""
-    table = recommendations.c
     query = _filtered(select(*_LISTED), where)
-    if after is not None:
-        older = and_(table.created_at == after.created_at, table.id < after.id)
-        query = query.where(or_(table.created_at < after.created_at, older))
-    query = query.order_by(table.created_at.desc(), table.id.desc()).limit(limit + 1)
     with database.reading() as connection:
-        rows = list(connection.execute(query).mappings())
-        shown = rows[:limit]
-        named = _labels(connection, [row["id"] for row in shown])
-    last = shown[-1] if len(rows) > limit else None
-    following = None if last is None else Cursor(last["created_at"], last["id"])
-    return Page([Row(row, named.get(row["id"], ())) for row in shown], following)
+        found = read_page(connection, query, recommendations, after=after, limit=limit)
+        named = _labels(connection, [row["id"] for row in found.rows])
+    return Page([Row(row, named.get(row["id"], ())) for row in found.rows], found.following)
 
 
 def _filtered(query: Select[Any], where: Filter) -> Select[Any]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 import orjson
-from sqlalchemy import Connection, RowMapping, and_, func, or_, select, update
+from sqlalchemy import Connection, RowMapping, func, or_, select, update
 
-from api.history.cursor import Cursor
+from api.history.cursor import Cursor, Page, read_page
 from api.history.database import Database, insert_new
 from api.history.record import column_text
 from api.jobs.ending import SHOWN, append, end_job, give_up_silent, moment, row_of, state_event
@@ -108,21 +108,13 @@ def _is_silent(row: RowMapping, now: datetime) -> bool:
     return bool(row["state"] == "running" and row["lease_until"] < now)
 
 
-def page(
-    database: Database, *, state: str | None, after: Cursor | None, limit: int
-) -> tuple[list[RowMapping], Cursor | None]:
-    """The newest `limit` jobs after a cursor, and where the next page begins."""
+def page(database: Database, *, state: str | None, after: Cursor | None, limit: int) -> Page[RowMapping]:
+    """The newest `limit` jobs after a cursor."""
     query = select(*SHOWN)
     if state is not None:
         query = query.where(jobs.c.state == state)
-    if after is not None:
-        older = and_(jobs.c.created_at == after.created_at, jobs.c.id < after.id)
-        query = query.where(or_(jobs.c.created_at < after.created_at, older))
-    query = query.order_by(jobs.c.created_at.desc(), jobs.c.id.desc()).limit(limit + 1)
     with database.reading() as connection:
-        rows = list(connection.execute(query).mappings())
-    last = rows[limit - 1] if len(rows) > limit else None
-    return rows[:limit], None if last is None else Cursor(last["created_at"], last["id"])
+        return read_page(connection, query, jobs, after=after, limit=limit)
 
 
 def events_after(database: Database, key: str, number: int, *, limit: int = 200) -> list[RowMapping]:

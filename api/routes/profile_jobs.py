@@ -159,11 +159,11 @@ async def submit_profile(
 async def list_jobs(_: Reader, history: RequiredHistoryDep, query: Annotated[ListQuery, Query()]) -> Response:
     """Jobs, newest first."""
     after = None if query.cursor is None else decode(query.cursor)
-    rows, following = await history.run(
+    page = await history.run(
         "list", lambda database: queue.page(database, state=query.state, after=after, limit=query.limit)
     )
-    cursor = None if following is None else following.encode()
-    content = orjson.dumps({"jobs": [_told(row) for row in rows], "next_cursor": cursor})
+    following = None if page.following is None else page.following.encode()
+    content = orjson.dumps({"jobs": [_told(row) for row in page.rows], "next_cursor": following})
     return Response(content, media_type="application/json")
 
 

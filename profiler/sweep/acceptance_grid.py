@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from profiler.sweep.grid import GridError, SweptSpeculation, load_yaml
+from profiler.sweep.grid import GridError, SweptSpeculation, parse_grid
 from profiler.sweep.weights import check_models
 
 
@@ -68,12 +68,7 @@ class AskedPrompt:
 
 def read_acceptance_grid(path: Path) -> AcceptanceGrid:
     """Read and check a grid file; GridError says what is wrong and where."""
-    try:
-        grid = AcceptanceGrid.model_validate(load_yaml(path))
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise GridError(f"{path}: {field}: {first['msg']}", field=field) from error
+    grid = parse_grid(path, AcceptanceGrid)
     for engine in grid.engines:
         check_models(engine.name, engine.target, engine.speculation, grid.models)
     return grid

@@ -19,9 +19,9 @@ points longer than max_model_len or than what the target was made for.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol, Self, TypeVar
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -39,6 +39,31 @@ class GridError(InputError):
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+GridFile = TypeVar("GridFile", bound=BaseModel)
+
+
+class Named(Protocol):
+    """An engine of any grid."""
+
+    @property
+    def name(self) -> str:
+        """By which rows, logs and --only know it."""
+
+
+class GridOfEngines(Protocol):
+    """A grid that was read, whatever its engines are asked."""
+
+    @property
+    def engines(self) -> Sequence[Named]:
+        """In the order in which they are measured."""
+
+    def model_copy(self, *, update: dict[str, Any]) -> Self:
+        """The same grid with other engines."""
+
+
+AnyGrid = TypeVar("AnyGrid", bound=GridOfEngines)
 
 
 class Point(_Frozen):
@@ -141,19 +166,17 @@ class _GridFile(_Frozen):
 
 def read_grid(path: Path) -> Grid:
     """Read and check a grid file; GridError says what is wrong and where."""
-    file = _parse(path)
+    file = parse_grid(path, _GridFile)
     shapes = load_yaml(path.parent / file.shapes)
     for name, shape in shapes.items():
         if not isinstance(shape, dict):
             raise GridError(f"{file.shapes}: {name} is no shape", expected="a config's mapping", got=repr(shape)[:80])
     engines = [_resolve(entry, file, shapes) for entry in file.engines]
-    names = [engine.name for engine in engines]
-    if len(set(names)) < len(names):
-        raise GridError("two engines of the grid have one name", got=", ".join(sorted(names)), field="engines.name")
+    refuse_one_name(engine.name for engine in engines)
     return Grid(engines=tuple(order_engines(engines)), shapes=shapes)
 
 
-def only_engines(grid: Grid, names: Sequence[str] | None) -> Grid:
+def only_engines(grid: AnyGrid, names: Sequence[str] | None) -> AnyGrid:
     """The grid with these engines alone; the whole grid for None or no name. Refuses a name that it lacks."""
     if not names:
         return grid
@@ -176,6 +199,23 @@ def order_engines(engines: list[EngineSpec]) -> list[EngineSpec]:
     return sorted(engines, key=lambda engine: (engine.priority, first[engine.priority, engine.target]))
 
 
+def parse_grid(path: Path, kind: type[GridFile]) -> GridFile:
+    """A grid file as it stands; GridError says what is wrong and where."""
+    try:
+        return kind.model_validate(load_yaml(path))
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise GridError(f"{path}: {field}: {first['msg']}", field=field) from error
+
+
+def refuse_one_name(engines: Iterable[str]) -> None:
+    """Rows and logs go by the engines' names: no two may have one."""
+    names = sorted(engines)
+    if len(set(names)) < len(names):
+        raise GridError("two engines of the grid have one name", got=", ".join(names), field="engines.name")
+
+
 def load_yaml(path: Path) -> dict[str, Any]:
     """A file's mapping; GridError where it is none."""
     try:
@@ -191,15 +231,6 @@ def load_yaml(path: Path) -> dict[str, Any]:
     if not isinstance(loaded, dict):
         raise GridError(f"{path} holds no mapping", expected="a mapping at the top", got=type(loaded).__name__)
     return loaded
-
-
-def _parse(path: Path) -> _GridFile:
-    try:
-        return _GridFile.model_validate(load_yaml(path))
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise GridError(f"{path}: {field}: {first['msg']}", field=field) from error
 
 
 def _resolve(entry: _EngineEntry, file: _GridFile, shapes: dict[str, Any]) -> EngineSpec:

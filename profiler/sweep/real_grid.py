@@ -23,10 +23,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from profiler.sweep.acceptance_grid import AskedPrompt, read_prompt_files
-from profiler.sweep.grid import GridError, SweptSpeculation, load_yaml
+from profiler.sweep.grid import GridError, SweptSpeculation, parse_grid, refuse_one_name
 from profiler.sweep.weights import check_models, engine_arguments
 
 Temperature = Annotated[float, Field(ge=0.0, le=2.0)]
@@ -49,13 +49,16 @@ class RealCell(_Frozen):
         return f"{self.structure} x{self.concurrency} T{self.temperature:g}"
 
 
-class RealEngine(_Frozen):
-    """One engine and its cells, in their order."""
-
+class _Engine(_Frozen):
     name: str
     target: str
     speculation: SweptSpeculation | None = None
     settings: dict[str, Any] = {}
+
+
+class RealEngine(_Engine):
+    """One engine and its cells, in their order."""
+
     cells: tuple[RealCell, ...]
 
 
@@ -80,9 +83,7 @@ class RealGrid(_Frozen):
     def arguments(self, engine: RealEngine, folder: Path) -> dict[str, Any]:
         """vLLM's engine arguments; model folders below `folder`."""
         settings = engine.settings | {"enable_prefix_caching": False}
-        return engine_arguments(
-            engine.target, engine.speculation, models=self.models, folder=folder, settings=settings
-        )  # fmt: skip
+        return engine_arguments(engine.target, engine.speculation, models=self.models, folder=folder, settings=settings)
 
 
 class _Block(_Frozen):
@@ -91,11 +92,7 @@ class _Block(_Frozen):
     concurrency: tuple[Annotated[int, Field(ge=1)], ...]
 
 
-class _EngineEntry(_Frozen):
-    name: str
-    target: str
-    speculation: SweptSpeculation | None = None
-    settings: dict[str, Any] = {}
+class _EngineEntry(_Engine):
     traffic: tuple[str, ...]
 
 
@@ -111,18 +108,11 @@ class _GridFile(_Frozen):
 
 def read_real_grid(path: Path) -> RealGrid:
     """Read and check a grid and its prompts; GridError says what is wrong and where."""
-    try:
-        file = _GridFile.model_validate(load_yaml(path))
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise GridError(f"{path}: {field}: {first['msg']}", field=field) from error
+    file = parse_grid(path, _GridFile)
     found = read_prompt_files(file.prompts, path.parent)
     prompts = {group: tuple(_evenly(asked, file.prompts_per_class)) for group, asked in found.items()}
     sets = {structure: prompt_set for prompt_set, structure in reversed(prompts)}  # the first set that has the class
-    names = [entry.name for entry in file.engines]
-    if len(set(names)) < len(names):
-        raise GridError("two engines of the grid have one name", got=", ".join(sorted(names)), field="engines.name")
+    refuse_one_name(entry.name for entry in file.engines)
     engines = []
     for entry in file.engines:
         check_models(entry.name, entry.target, entry.speculation, file.models)

@@ -19,7 +19,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
@@ -29,7 +29,7 @@ from profiler.engine import EngineError, InProcessEngine, import_vllm, prepare_e
 from profiler.errors import InputError, SpecworthError
 from profiler.serving.interruption import Interrupted, interruptible
 from profiler.sweep.closed_loop import Limits, measure_traffic
-from profiler.sweep.grid import GridError
+from profiler.sweep.grid import GridError, only_engines
 from profiler.sweep.host import Host, read_host, wait_for_free_gpu
 from profiler.sweep.process import attend, lead_group, running
 from profiler.sweep.real_grid import RealCell, RealEngine, RealGrid, read_real_grid
@@ -175,14 +175,13 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     began = time.monotonic()
     try:
-        grid = read_real_grid(given.grid)
-        engines = _only(grid, given.only)
+        grid = only_engines(read_real_grid(given.grid), given.only)
         if given.plan:
-            for engine in engines:
+            for engine in grid.engines:
                 print(f"{engine.name}: {len(engine.cells)} cells: {', '.join(cell.label() for cell in engine.cells)}")
             return 0
         with interruptible():
-            return _measure(grid, engines, given, began)
+            return _measure(grid, given, began)
     except Interrupted as stop:
         return tell_stopped(stop, given.out / CELLS)
     except SpecworthError as error:
@@ -190,20 +189,13 @@ def main(arguments: list[str] | None = None) -> int:
         return 2 if isinstance(error, InputError) else 1
 
 
-def _only(grid: RealGrid, names: Sequence[str]) -> tuple[RealEngine, ...]:
-    known = {engine.name for engine in grid.engines}
-    if unknown := [name for name in names if name not in known]:
-        raise GridError("--only: the grid has no such engine", expected=f"of {', '.join(known)}", got=repr(unknown[0]))
-    return tuple(engine for engine in grid.engines if not names or engine.name in names)
-
-
-def _measure(grid: RealGrid, engines: Sequence[RealEngine], given: argparse.Namespace, began: float) -> int:
+def _measure(grid: RealGrid, given: argparse.Namespace, began: float) -> int:
     rows_path = given.out / CELLS
     if rows_path.exists() and not given.resume:
         raise GridError(f"{rows_path} is there already", remedy="add --resume to go on, or name another --out")
     rows = read_rows([rows_path])
     done = {row["key"] for row in rows if is_done(row)}
-    left = [(e, tuple(c for c in e.cells if grid.key(e, c) not in done)) for e in engines]
+    left = [(e, tuple(c for c in e.cells if grid.key(e, c) not in done)) for e in grid.engines]
     left = [(engine, cells) for engine, cells in left if cells]
     if not left:
         print(f"nothing is left to measure: {len(done)} cells are there", flush=True)

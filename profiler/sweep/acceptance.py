@@ -20,7 +20,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -176,8 +176,7 @@ def _measure_engine(
                 settings=grid.settings | spec.settings,
             )
         )
-        host = {f"host_{name}" if name.startswith("cpu") else name: v for name, v in asdict(read_host()).items()}
-        facts = {"engine_version": version, **engine.facts(), **host}
+        facts = {"engine_version": version, **engine.facts(), **read_host().facts()}
         os.write(told, f"{spec.name}: up in {time.monotonic() - began:.1f} s\n".encode())
         for (prompt_set, structure), prompts in asked.items():
             if spec.structured and structure not in grid.json_classes:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,10 @@ class Host:
     cpu: str
     cpu_count: int
     git_revision: str | None
+
+    def facts(self) -> dict[str, Any]:
+        """As rows name them: the CPU's are `host_cpu` and `host_cpu_count`."""
+        return {f"host_{name}" if name.startswith("cpu") else name: value for name, value in asdict(self).items()}
 
 
 def read_host() -> Host:

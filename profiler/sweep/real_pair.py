@@ -20,7 +20,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 from typing import Any
@@ -147,9 +147,8 @@ def _run_engine(task: Assignment, heartbeat: Synchronized[float], told: int) -> 
         engine = InProcessEngine(task.grid.arguments(task.engine, task.models), natural_ends=True)
         beat()
         startup_s = round(time.monotonic() - began, 2)
-        host = {f"host_{name}" if name.startswith("cpu") else name: v for name, v in asdict(task.host).items()}
         tell(f"{task.engine.name}: up in {startup_s:.1f} s, {len(task.cells)} cells")
-        facts = {"engine_version": version, "startup_s": startup_s, **engine.facts(), **host}
+        facts = {"engine_version": version, "startup_s": startup_s, **engine.facts(), **task.host.facts()}
         measure_engine(engine, task, facts, tell=tell, beat=beat)
     except RowsError as error:
         tell(error.line())

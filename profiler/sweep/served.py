@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -174,7 +174,6 @@ def _facts(spec: EngineSpec, grid: Grid, engine: ServedEngine, *, startup_s: flo
     """What is known of engine and host from outside."""
     drafter = spec.speculation.draft if spec.speculation else None
     gauges = read_gauges(engine.scrape())
-    host = {("host_" + name if name.startswith("cpu") else name): value for name, value in asdict(read_host()).items()}
     asked = ("max_num_seqs", "max_num_batched_tokens", "max_model_len", "dtype", "kv_cache_dtype", "enforce_eager")
     return {
         "target_parameters": _parameters(spec.target, grid),
@@ -182,7 +181,7 @@ def _facts(spec: EngineSpec, grid: Grid, engine: ServedEngine, *, startup_s: flo
         "engine_version": engine.version(), "engine_process": ENGINE_PROCESS, "startup_s": startup_s,
         "kv_cache_tokens": None if gauges.kv_tokens is None else round(gauges.kv_tokens),
         **{name: spec.settings.get(name) for name in asked},
-        "tensor_parallel_size": spec.settings.get("tensor_parallel_size", 1), **host,
+        "tensor_parallel_size": spec.settings.get("tensor_parallel_size", 1), **read_host().facts(),
     }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 from typing import Any
@@ -168,14 +168,13 @@ def _measure(
 def _engine_facts(task: Assignment, engine: InProcessEngine, startup_s: float, version: str) -> dict[str, Any]:
     log = read_startup_log(_log_text(task.log))
     speculation = task.spec.speculation
-    host = {("host_" + name if name.startswith("cpu") else name): value for name, value in asdict(task.host).items()}
     return {
         "target_parameters": task.parameters.get(task.spec.target),
         "drafter_parameters": task.parameters.get(speculation.draft or "") if speculation else None,
         "engine_version": version, "engine_process": task.spec.engine_process,
         "startup_s": round(startup_s, 2),
         **{name: log[name] for name in ("kv_cache_tokens", "kv_cache_bytes") if name in log},
-        **engine.facts(), **host,
+        **engine.facts(), **task.host.facts(),
     }  # fmt: skip
 
 

@@ -82,7 +82,7 @@ def advise(
         concurrency=np.full(len(cases), load.concurrency, dtype=np.int64),
         evidence=evidence,
     )
-    best, others = choose(predictions, concurrency=load.concurrency, objective=policy.objective, blocked=blocked)
+    best, others = choose(predictions, objective=policy.objective, blocked=blocked)
     chosen, preflight = best.case.candidate, preflights[best.case.candidate]
 
     # Does it pay, up to where, and why?

@@ -14,7 +14,7 @@ import numpy as np
 
 from advisor.candidates import Candidate
 from advisor.capacity import Capacity
-from advisor.predictions import Case, Ints, Predictions
+from advisor.predictions import Case, Predictions
 from advisor.preflight import Preflight
 from advisor.recommendation import Acceptance, Alternative, CurvePoint, Interval, Speedup
 from advisor.request import Objective, PolicySpec
@@ -95,14 +95,13 @@ def _plus_one(gain: Interval) -> Interval:
 
 
 def choose(
-    predictions: Predictions, *, concurrency: int, objective: Objective, blocked: Mapping[Candidate, str]
+    predictions: Predictions, *, objective: Objective, blocked: Mapping[Candidate, str]
 ) -> tuple[Choice, list[Choice]]:
-    """The best case, and the best of each other candidate in order of its lower bound."""
+    """The best case, and the best of each other candidate in order of its lower bound; all rows are of one load."""
     estimate = decided(predictions.speedups, objective)
-    asked: Ints = np.flatnonzero(predictions.concurrency == concurrency)
     rows: dict[Candidate, list[int]] = {}
-    for row in asked.tolist():
-        rows.setdefault(predictions.cases[predictions.case[row]].candidate, []).append(row)
+    for row, case in enumerate(predictions.case.tolist()):
+        rows.setdefault(predictions.cases[case].candidate, []).append(row)
     best = {candidate: best_row(estimate, rows=its) for candidate, its in rows.items()}
     pool = [row for candidate, row in best.items() if candidate not in blocked] or list(best.values())
     chosen = best_row(estimate, rows=pool)

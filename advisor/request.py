@@ -55,7 +55,7 @@ Model = Annotated[ModelSpec, BeforeValidator(_named, json_schema_input_type=str 
 GpuField = Annotated[GpuSpec, BeforeValidator(_named, json_schema_input_type=str | GpuSpec)]
 
 
-def known_method(value: object) -> object:
+def _known_method(value: object) -> object:
     """vLLM's method names; the nearest is named where the given one is not known."""
     if isinstance(value, str) and value in METHODS:
         return value
@@ -67,12 +67,13 @@ def known_method(value: object) -> object:
     raise PydanticCustomError("unknown_method", "{what}", {"what": what})
 
 
+KnownMethod = Annotated[Method, BeforeValidator(_known_method)]
+
+
 class SpeculationSpec(Closed):
     """One way of speculating, in the names of vLLM's speculative config; k left out: 1 to 8 are compared."""
 
-    method: Annotated[Method, BeforeValidator(known_method)] | None = Field(
-        default=None, description="Left out: what the draft is decides"
-    )
+    method: KnownMethod | None = Field(default=None, description="Left out: what the draft is decides")
     draft: Model | None = Field(default=None, description="Left out: the drafters known for the target")
     num_speculative_tokens: Annotated[int, whole(1, MAX_SPECULATIVE_TOKENS)] | None = None
     draft_sample_method: Literal["greedy", "probabilistic"] = "greedy"
@@ -135,13 +136,16 @@ _COUNT = whole(0, 10**15)
 _COUNTED = ("drafts", "accepted_per_position", "accepted_tokens", "drafted_tokens", "decode_tokens", "temperature")
 
 
-def this_version(value: object) -> object:
+def _this_version(value: object) -> object:
     """A profile of another schema is refused as such, not field by field."""
     version = value.get("schema_version", SCHEMA_VERSION) if isinstance(value, dict) else SCHEMA_VERSION
     if version != SCHEMA_VERSION:
         what = f"expected a profile of schema version {SCHEMA_VERSION}, got {shown(version)}"
         raise PydanticCustomError("profile_version", "{what}", {"what": what})
     return value
+
+
+GivenProfile = Annotated[Profile, BeforeValidator(_this_version)]
 
 
 class EvidenceSpec(Closed):
@@ -156,7 +160,7 @@ class EvidenceSpec(Closed):
     )
     temperature: Annotated[float, number(0, 2)] | None = None
     profile_id: Name | None = None
-    profile: Annotated[Profile, BeforeValidator(this_version)] | None = Field(
+    profile: GivenProfile | None = Field(
         default=None, description="profile.json of `specworth profile`, whole, instead of counts"
     )
 

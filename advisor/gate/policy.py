@@ -25,8 +25,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from advisor.fields import Closed, number, refuse, shown, whole
-from advisor.request import Objective, known_method
-from profiler.deployment import Method
+from advisor.request import KnownMethod, Objective
 
 DEFAULT_CONFIDENCE = 0.95
 _UNITS_S = {"m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0}
@@ -69,9 +68,7 @@ class Rules(Closed):
         default=None, description="Largest share of requests that are slower with speculation than without"
     )
     max_age: Age | None = Field(default=None, description="Of the evidence")
-    methods: tuple[Annotated[Method, BeforeValidator(known_method)], ...] | None = Field(
-        default=None, description="Methods that may be rolled out"
-    )
+    methods: tuple[KnownMethod, ...] | None = Field(default=None, description="Methods that may be rolled out")
 
     @model_validator(mode="after")
     def _say_something(self) -> Self:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from advisor.fields import Closed, number, refuse
 from advisor.gate.policy import GatePolicy
 from advisor.recommendation import Recommendation
-from advisor.request import Name, known_method, this_version
-from profiler.deployment import Method
-from profiler.probe.profile import Profile
+from advisor.request import GivenProfile, KnownMethod, Name
 
 LONGEST_WINDOW_S = 600.0  # an HTTP request that lasts longer is cut by most of what lies between
 StoredId = Annotated[str, StringConstraints(pattern="^[0-9a-f]{32}$")]
@@ -27,9 +25,7 @@ class CanarySpec(Closed):
     )
     every_s: Annotated[float, number(0.05, 60)] = Field(default=5.0, description="Between two looks")
     model: Name | None = Field(default=None, description="Which of several models that both serve")
-    method: Annotated[Method, BeforeValidator(known_method)] | None = Field(
-        default=None, description="How the canary speculates: /metrics does not tell"
-    )
+    method: KnownMethod | None = Field(default=None, description="How the canary speculates: /metrics does not tell")
 
 
 class GateRequest(Closed):
@@ -38,9 +34,7 @@ class GateRequest(Closed):
     policy: GatePolicy
     recommendation: Recommendation | None = Field(default=None, description="As POST /v1/recommendations answered it")
     recommendation_id: StoredId | None = None
-    profile: Annotated[Profile, BeforeValidator(this_version)] | None = Field(
-        default=None, description="profile.json of `specworth profile`, whole"
-    )
+    profile: GivenProfile | None = Field(default=None, description="profile.json of `specworth profile`, whole")
     profile_id: StoredId | None = None
     canary: CanarySpec | None = None
 

@@ -10,16 +10,12 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from advisor.recommendation import Told
 
 Outcome = Literal["pass", "fail", "not yet"]
 EvidenceKind = Literal["recommendation", "profile", "canary"]
-
-
-class Told(BaseModel):
-    """A frozen part of what is told."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
 class RuleOutcome(Told):

@@ -13,7 +13,7 @@ tested so that looking often does not refuse equal arms (`TRAFFIC_ALPHA` over al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,7 +24,7 @@ from profiler.errors import EndpointError
 from profiler.metrics import Distribution, Gauges, Scrape, Window, read_gauges, read_window
 
 # A block's mean of 20 requests is close enough to Gaussian for the t-test at the skewness that latencies have
-# (tests/advisor/gate/test_false_alarms.py measures the level that is kept).
+# (tests/advisor/gate/test_sequential.py measures the level that is kept).
 BLOCK_REQUESTS = 20
 # An arm's own load is forgotten within about a request; over five of them an exponential memory leaves neighbouring
 # blocks an autocorrelation of 0.12 ((1 - e^-L)² / (2 (L - 1 + e^-L)) for L = 5), which is then taken for granted.
@@ -76,8 +76,7 @@ class _ArmReadings:
 
     def arrived(self) -> float:
         """Requests that came: those that ended, and how many more are under way now than at the first reading."""
-        ended = self.window().requests or 0.0
-        return max(0.0, ended + self.in_flight(self.last) - self.in_flight(self.first))
+        return max(0.0, _requests(self.window()) + self.in_flight(self.last) - self.in_flight(self.first))
 
 
 @dataclass
@@ -128,13 +127,11 @@ class Canary:
     @property
     def requests(self) -> tuple[float, float]:
         """Requests that ended on control and canary."""
-        return self.control.window().requests or 0.0, self.canary.window().requests or 0.0
+        return _requests(self.control.window()), _requests(self.canary.window())
 
     def has_tpot(self) -> bool:
         """Do both engines show the time per output token of requests?"""
-        return all(
-            arm.last.total(_TPOT, model=arm.model) is not None for arm in (self.control, self.canary)
-        )  # fmt: skip
+        return all(arm.last.total(_TPOT, model=arm.model) is not None for arm in (self.control, self.canary))
 
     def samples(self, pick: Callable[[Window], Distribution | None]) -> tuple[Sample, Sample] | None:
         """A histogram of both arms, whole and by blocks; None where one has no samples."""
@@ -245,7 +242,7 @@ def time_per_token(window: Window) -> float | None:
     return latency.sum / answers.sum
 
 
-def spoken_counts(canary: Canary, blocks: Sequence[Block]) -> str:
+def spoken_counts(canary: Canary) -> str:
     """What figures rest on, for a reader."""
     control, canaried = canary.requests
-    return f"{control:.0f} and {canaried:.0f} requests in {canary.seconds:.0f} s, {len(blocks)} blocks"
+    return f"{control:.0f} and {canaried:.0f} requests in {canary.seconds:.0f} s, {len(canary.blocks)} blocks"

@@ -77,7 +77,7 @@ def _estimated(policy: GatePolicy, rule: str, canary: Canary, *, alpha: float) -
     )
     if of_tpot and not canary.has_tpot():
         return unknown(policy, rule, _NO_TPOT, remedy=_NEWER)
-    counts = spoken_counts(canary, canary.blocks)
+    counts = spoken_counts(canary)
     if len(canary.blocks) < FEWEST_BLOCKS:
         return unknown(policy, rule, f"{counts}; {FEWEST_BLOCKS} blocks are needed", remedy=_WAIT)
     limit = getattr(policy.rules, rule)

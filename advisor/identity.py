@@ -17,7 +17,7 @@ def new_id() -> str:
 
 
 def made_at(key: str) -> datetime | None:
-    """When an id was made; None for one that does not tell (version 4, as before 0.2)."""
+    """When an id was made; None for one that does not tell (version 4)."""
     try:
         found = uuid.UUID(hex=key)
     except ValueError:

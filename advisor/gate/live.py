@@ -40,7 +40,7 @@ class Servers:
     method: str | None = None  # of the canary, as the caller knows it
 
 
-def watch_canary(
+async def watch(
     policy: GatePolicy,
     servers: Servers,
     *,
@@ -53,18 +53,6 @@ def watch_canary(
     Raises:
         EndpointError: see the module.
     """
-    return asyncio.run(watch(policy, servers, window_s=window_s, every_s=every_s, on_look=on_look))
-
-
-async def watch(
-    policy: GatePolicy,
-    servers: Servers,
-    *,
-    window_s: float,
-    every_s: float,
-    on_look: Callable[[float, GateVerdict], None] | None = None,
-) -> GateVerdict:
-    """The same where a loop runs already."""
     async with servers.control.session() as control, servers.canary.session() as canary:
         facts = await asyncio.gather(
             inspect_server(control, url=servers.control.url, model=servers.model),

@@ -100,7 +100,9 @@ def _recommendation(name: str) -> Recommendation:
 
 
 def _watched(policy: GatePolicy, options: Mapping[str, Any]) -> GateVerdict:
-    from advisor.gate.live import Servers, watch_canary
+    import asyncio
+
+    from advisor.gate.live import Servers, watch
     from profiler.load import Endpoint
     from profiler.observe.watch import server_root
     from profiler.serving.interruption import interruptible
@@ -118,7 +120,7 @@ def _watched(policy: GatePolicy, options: Mapping[str, Any]) -> GateVerdict:
         method=options["method"],
     )
     with interruptible():
-        return watch_canary(policy, servers, window_s=window_s, every_s=every_s, on_look=_progress(window_s))
+        return asyncio.run(watch(policy, servers, window_s=window_s, every_s=every_s, on_look=_progress(window_s)))
 
 
 def _progress(window_s: float) -> Callable[[float, GateVerdict], None] | None:

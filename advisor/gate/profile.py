@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import numpy as np
-from scipy.special import ndtri
 
 from advisor.gate.policy import GatePolicy
-from advisor.gate.rules import bounded, exact, judge_age, judge_method, lognormal_speedup, unknown
+from advisor.gate.rules import bounded, exact, implied_log_sd, judge_age, judge_method, lognormal_speedup, unknown
 from advisor.gate.sequential import share_bounds
 from advisor.gate.verdict import GateVerdict, RuleOutcome, combine
 from profiler.errors import EvidenceError
@@ -95,7 +94,7 @@ def _speedup(policy: GatePolicy, point: Point) -> RuleOutcome:
         why = f"too few of {point.pairs} pairs tell a speedup"
         return unknown(policy, "min_speedup", why, remedy=_MORE)
     # The shown interval is widened for the looks, so the spread that it implies is the larger one after several.
-    shown_sd = math.log(ratio.high / ratio.low) / (2.0 * float(ndtri(0.5 + ratio.level / 2.0)))
+    shown_sd = implied_log_sd(ratio.low, ratio.high, level=ratio.level)
     objective = "end to end" if policy.objective_judged == "end_to_end" else "per output token"
     return lognormal_speedup(
         policy, value=ratio.value, low=ratio.low, high=ratio.high, log_sd=max(ratio.log_sd, shown_sd),

@@ -6,14 +6,11 @@ open, with what would tell them. So does a speedup that no measurement of ours c
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from scipy.special import ndtri
-
 from advisor.gate.policy import GatePolicy
-from advisor.gate.rules import exact, judge_age, judge_method, lognormal_speedup, unknown
+from advisor.gate.rules import exact, implied_log_sd, judge_age, judge_method, lognormal_speedup, unknown
 from advisor.gate.verdict import GateVerdict, RuleOutcome, combine
 from advisor.identity import made_at
 from advisor.recommendation import Interval, Recommendation
@@ -62,7 +59,7 @@ def _rules(policy: GatePolicy, answer: Recommendation, *, now: datetime) -> Iter
 def _speedup(policy: GatePolicy, answer: Recommendation) -> RuleOutcome:
     interval, where = _interval(policy, answer)
     objective = "end to end" if policy.objective_judged == "end_to_end" else "per output token"
-    log_sd = math.log(interval.high / interval.low) / (2.0 * float(ndtri(0.5 + answer.speedup.level / 2.0)))
+    log_sd = implied_log_sd(interval.low, interval.high, level=answer.speedup.level)
     found = lognormal_speedup(
         policy, value=interval.value, low=interval.low, high=interval.high, log_sd=log_sd,
         evidence=f"{answer.basis} speedup {objective} {where}",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from datetime import datetime, timedelta
 
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from advisor.gate.policy import GatePolicy, age_seconds
 from advisor.gate.verdict import Outcome, RuleOutcome
@@ -50,6 +50,11 @@ def unknown(policy: GatePolicy, rule: str, why: str, *, remedy: str) -> RuleOutc
     return RuleOutcome(
         rule=rule, outcome="not yet", figure=None, limit=limit, text=f"is not told; {remedy}", evidence=why
     )
+
+
+def implied_log_sd(low: float, high: float, *, level: float) -> float:
+    """Standard deviation of the logarithm of what a lognormal interval of this level was made from."""
+    return math.log(high / low) / (2.0 * float(ndtri(0.5 + level / 2.0)))
 
 
 def lognormal_speedup(

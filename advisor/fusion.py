@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from models.estimate import Estimate, Floats
 
 # In logarithms of concurrency, prompt length, answer length and k + 1. benchmarks/fit_error_distance.py, residuals of
-# held-out targets in eleven deployments on one H200: the likelihood is largest at 1.1, 0.8 and 1.1 for the first three,
+# held-out targets in eleven deployments on one H200: the likelihood is largest at 1.1, 0.8 and 1.2 for the first three,
 # 0.2 log units lower at 1 for all of them, 5.5 lower at 3 (which residuals of targets that the fit had seen gave). k
 # was not varied enough to tell.
 REACH: Floats = np.full(4, 1.0)

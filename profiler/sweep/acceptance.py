@@ -38,7 +38,7 @@ from profiler.sweep.acceptance_grid import (
 from profiler.sweep.closed_loop import Counters
 from profiler.sweep.host import read_host, wait_for_free_gpu
 from profiler.sweep.process import lead_group, running
-from profiler.sweep.rows import RowsError, append_row, read_rows
+from profiler.sweep.rows import RowsError, append_row, read_rows, speculation_facts
 from profiler.sweep.session import tell_stopped
 from profiler.sweep.weights import engine_arguments
 from profiler.sweep.worker import DISK_FULL
@@ -119,15 +119,12 @@ def cell_rows(
     facts: Mapping[str, Any],
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:  # fmt: skip
     """The cell's row and those of its prompts."""
-    speculation = spec.speculation
-    k = speculation.num_speculative_tokens
+    k = spec.speculation.num_speculative_tokens
     steps = sum(outcome.decode_steps for outcome in outcomes)
     decoded = sum(max(len(outcome.output) - 1, 0) for outcome in outcomes)
     cell = {
         "key": key, "protocol": PROTOCOL_VERSION, "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "engine": spec.name, "target": spec.target, "method": speculation.method, "drafter": speculation.draft,
-        "num_speculative_tokens": k,
-        "draft_sample_method": speculation.draft_sample_method if speculation.draft else None,
+        "engine": spec.name, "target": spec.target, **speculation_facts(spec.speculation),
         "temperature": temperature, "prompt_set": asked[0].prompt_set, "structure": asked[0].structure,
         "structured": spec.structured, "prompts": len(asked), "input_tokens": sum(map(len, prompts)),
         "decode_tokens": decoded, "decode_steps": steps, "drafts": counted.drafts,

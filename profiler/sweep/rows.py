@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiler.errors import SpecworthError
-from profiler.sweep.closed_loop import PROTOCOL_VERSION, CellMeasurement
-from profiler.sweep.grid import EngineSpec, Point
+from profiler.sweep.closed_loop import PROTOCOL_VERSION, CellMeasurement, Counters
+from profiler.sweep.grid import EngineSpec, Point, SweptSpeculation
 
 # What the data set flags so is to be measured again: groups of prefills under protocol 1, a disturbed host.
 _AGAIN = {"clumped", "unsteady"}
@@ -45,43 +45,31 @@ def cell_row(spec: EngineSpec, point: Point, cell: CellMeasurement, engine_facts
         "engine": spec.name,
         "target": spec.target,
         "quantization": spec.quantization,
-        "method": speculation.method if speculation else "none",
-        "drafter": speculation.draft if speculation else None,
-        "num_speculative_tokens": speculation.num_speculative_tokens if speculation else 0,
+        **speculation_facts(speculation),
         "asked_acceptance_length": speculation.acceptance_length if speculation else None,
-        "draft_sample_method": speculation.draft_sample_method if speculation and speculation.draft else None,
         "schedule": speculation.schedule if speculation else None,
         "weights": "dummy",
         "acceptance": ("synthetic" if speculation.acceptance_length else "natural") if speculation else None,
         **point.model_dump(),
-        "ttft_ms_p50": _quantile(cell.ttft_s, 0.5, 1e3),
-        "ttft_ms_p95": _quantile(cell.ttft_s, 0.95, 1e3),
+        "ttft_ms_p50": quantile_ms(cell.ttft_s, 0.5),
+        "ttft_ms_p95": quantile_ms(cell.ttft_s, 0.95),
         "tpot_ms_mean": round(float(np.mean(tpot_ms)), 4) if tpot_ms else None,
-        "tpot_ms_p50": _quantile(tpot_ms, 0.5, 1.0),
-        "tpot_ms_p95": _quantile(tpot_ms, 0.95, 1.0),
-        "e2e_ms_p50": _quantile(cell.e2e_s, 0.5, 1e3),
+        "tpot_ms_p50": quantile_ms(tpot_ms, 0.5, scale=1.0),
+        "tpot_ms_p95": quantile_ms(tpot_ms, 0.95, scale=1.0),
+        "e2e_ms_p50": quantile_ms(cell.e2e_s, 0.5),
         "requests_timed": len(cell.timed),
         "output_tokens_per_s": round(counted.generation_tokens / cell.measured_s, 3),
         "output_tokens_per_s_median": round(float(np.median(rates)), 3),
         "output_tokens_per_s_pooled": round(counted.generation_tokens / cell.measured_s, 3),
-        "output_tokens_per_s_cv": round(float(np.std(rates, ddof=1) / np.mean(rates)), 4) if len(rates) > 1 else None,
+        "output_tokens_per_s_cv": variation(rates),
         "repeats": len(rates),
         "repeat_output_tokens_per_s": [round(rate, 2) for rate in rates],
-        "step_ms_mean": _mean(cell.step_s),
-        "step_ms_p10": _quantile(cell.step_s, 0.1, 1e3),
-        "step_ms_p50": _quantile(cell.step_s, 0.5, 1e3),
-        "step_ms_p90": _quantile(cell.step_s, 0.9, 1e3),
-        "steps": counted.steps,
+        "step_ms_mean": mean_ms(cell.step_s),
+        "step_ms_p10": quantile_ms(cell.step_s, 0.1),
+        "step_ms_p50": quantile_ms(cell.step_s, 0.5),
+        "step_ms_p90": quantile_ms(cell.step_s, 0.9),
         "completions": cell.completions,
-        "generation_tokens": counted.generation_tokens,
-        "decode_tokens": counted.generation_tokens - counted.first_tokens,
-        "prompt_tokens": counted.prompt_tokens,
-        "drafts": counted.drafts,
-        "drafted_tokens": counted.drafted_tokens,
-        "accepted_tokens": counted.accepted_tokens,
-        "accepted_per_position": list(counted.accepted_per_position),
-        "preemptions": counted.preemptions,
-        "cached_prompt_tokens": counted.cached_prompt_tokens,
+        **counted_facts(counted),
         "ended_by": cell.ended_by,
         "complete": cell.ended_by != "deadline",  # a cell that its own limit ended is done, and says so
         "fill_s": round(cell.fill_s, 3),
@@ -156,9 +144,44 @@ def _merged_rows(path: Path) -> list[dict[str, Any]]:
         ]  # fmt: skip
 
 
-def _quantile(values: Sequence[float] | NDArray[np.float64], q: float, scale: float) -> float | None:
+def speculation_facts(speculation: SweptSpeculation | None) -> dict[str, Any]:
+    """What every table says of a way of speculating; None is the baseline."""
+    return {
+        "method": speculation.method if speculation else "none",
+        "drafter": speculation.draft if speculation else None,
+        "num_speculative_tokens": speculation.num_speculative_tokens if speculation else 0,
+        "draft_sample_method": speculation.draft_sample_method if speculation and speculation.draft else None,
+    }
+
+
+def counted_facts(counted: Counters) -> dict[str, Any]:
+    """What a closed loop's row keeps of vLLM's counters over its span."""
+    return {
+        "steps": counted.steps,
+        "generation_tokens": counted.generation_tokens,
+        "decode_tokens": counted.generation_tokens - counted.first_tokens,
+        "prompt_tokens": counted.prompt_tokens,
+        "drafts": counted.drafts,
+        "drafted_tokens": counted.drafted_tokens,
+        "accepted_tokens": counted.accepted_tokens,
+        "accepted_per_position": list(counted.accepted_per_position),
+        "preemptions": counted.preemptions,
+        "cached_prompt_tokens": counted.cached_prompt_tokens,
+    }
+
+
+def quantile_ms(
+    values: Sequence[float] | NDArray[np.float64], q: float, *, scale: float = 1e3
+) -> float | None:  # fmt: skip
+    """A quantile in milliseconds of values in seconds; None without any. `scale` 1: of values in milliseconds."""
     return round(scale * float(np.quantile(values, q)), 4) if len(values) else None
 
 
-def _mean(values: NDArray[np.float64]) -> float | None:
+def mean_ms(values: Sequence[float] | NDArray[np.float64]) -> float | None:
+    """The mean in milliseconds of values in seconds; None without any."""
     return round(1e3 * float(np.mean(values)), 4) if len(values) else None
+
+
+def variation(rates: Sequence[float]) -> float | None:
+    """sd / mean of the windows' rates; None for a single one."""
+    return round(float(np.std(rates, ddof=1) / np.mean(rates)), 4) if len(rates) > 1 else None

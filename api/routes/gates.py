@@ -22,6 +22,7 @@ from api.history.history import History
 from api.jobs.destinations import AllowList, read_address
 from api.problems import ProblemError
 from api.routes.dependencies import BodyDep, HistoryDep, SettingsDep, WorkerDep, parse_object
+from api.routes.rows import unknown_id
 from api.settings import Settings
 from profiler.load import Endpoint
 from profiler.probe.profile import Profile
@@ -81,8 +82,7 @@ async def _stored(asked: GateRequest, history: History | None) -> str | None:
         kept = await history.run("find", lambda database: profiles.find(database, key))
         found = None if kept is None else str(kept["document"])
     if found is None:
-        detail = f"no {what} has the id {key}; see GET /v1/{what}s"
-        raise ProblemError(404, "unknown-id", "Nothing has this id", detail)
+        raise unknown_id(what, key, see=f"GET /v1/{what}s")
     return found
 
 

@@ -20,17 +20,17 @@ from advisor import Recommendation
 from advisor.fields import Closed
 from api.access.access import Administrator, Asker, Reader
 from api.history import recommendations as stored
-from api.history.cursor import decode
 from api.history.difference import Change, differences
+from api.history.history import History
 from api.history.recommendations import Filter, Row
 from api.history.record import Label, Labels, Note
 from api.problems import ProblemError
 from api.routes.dependencies import BodyDep, RequiredHistoryDep, SettingsDep, WorkerDep, parse_object
+from api.routes.rows import ID_PATTERN, PageQuery, json_answer, page_answer, unknown_id
 
 router = APIRouter(prefix="/v1/recommendations", tags=["history"])
-_PATTERN = "^[0-9a-f]{32}$"
-Id = Annotated[str, Path(alias="id", pattern=_PATTERN, description="`id` of an answer")]
-Other = Annotated[str, Path(pattern=_PATTERN, description="`id` of a later answer")]
+Id = Annotated[str, Path(alias="id", pattern=ID_PATTERN, description="`id` of an answer")]
+Other = Annotated[str, Path(pattern=ID_PATTERN, description="`id` of a later answer")]
 
 
 class _Told(BaseModel):
@@ -103,33 +103,29 @@ class Diff(_Told):
     answered: list[Changed] = Field(description="What differs in the answers")
 
 
-class ListQuery(BaseModel):
+class ListQuery(PageQuery):
     """Which recommendations to list."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     target: str | None = Field(None, max_length=300, description="Name of the target, as it was asked for")
     verdict: Literal["enable", "disable"] | None = None
     label: list[Label] = Field(default=[], max_length=20, description="Given more than once: all of them")
     created_from: AwareDatetime | None = Field(None, description="RFC 3339 with a zone; from this moment on")
     created_before: AwareDatetime | None = Field(None, description="RFC 3339 with a zone; before this moment")
-    limit: int = Field(50, ge=1, le=200)
-    cursor: str | None = Field(None, max_length=200, description="next_cursor of the page before")
 
 
 def _listed(row: Row) -> dict[str, Any]:
     return {name: row.values[name] for name in Stored.model_fields if name != "labels"} | {"labels": row.labels}
 
 
-def _json(value: object) -> Response:
-    return Response(orjson.dumps(value), media_type="application/json")
+def _unknown(key: str) -> ProblemError:
+    return unknown_id("recommendation", key, see="GET /v1/recommendations")
 
 
-def unknown(key: str) -> ProblemError:
-    """Nothing has this id."""
-    return ProblemError(
-        404, "unknown-id", "Nothing has this id", f"no recommendation has the id {key}; see GET /v1/recommendations"
-    )
+async def _find(history: History, key: str) -> Row:
+    row = await history.run("find", lambda database: stored.find(database, key))
+    if row is None:
+        raise _unknown(key)
+    return row
 
 
 @router.get("", response_model=StoredPage)
@@ -141,25 +137,22 @@ async def list_recommendations(
         target=query.target, verdict=query.verdict, labels=tuple(query.label),
         created_from=query.created_from, created_before=query.created_before,
     )  # fmt: skip
-    after = None if query.cursor is None else decode(query.cursor)
+    after = query.after
     page = await history.run("list", lambda database: stored.page(database, where, after=after, limit=query.limit))
-    following = None if page.following is None else page.following.encode()
-    return _json({"recommendations": [_listed(row) for row in page.rows], "next_cursor": following})
+    return page_answer("recommendations", page, _listed)
 
 
 @router.get("/{id}", response_model=StoredWhole)
 async def get_recommendation(_: Reader, history: RequiredHistoryDep, key: Id) -> Response:
     """One earlier recommendation, whole."""
-    row = await history.run("find", lambda database: stored.find(database, key))
-    if row is None:
-        raise unknown(key)
+    row = await _find(history, key)
     prompts = row.values["prompts"]
     documents = {
         "request": orjson.Fragment(row.values["request"]),
         "prompts": None if prompts is None else orjson.Fragment(prompts),
         "recommendation": orjson.Fragment(row.values["answer"]),
     }
-    return _json(_listed(row) | documents)
+    return json_answer(_listed(row) | documents)
 
 
 _BODY = {
@@ -185,15 +178,15 @@ async def change_recommendation(
         "change", lambda database: stored.change(database, key, named=changes.labels, note=changes.note)
     )
     if row is None:
-        raise unknown(key)
-    return _json(_listed(row))
+        raise _unknown(key)
+    return json_answer(_listed(row))
 
 
 @router.delete("/{id}", status_code=204, response_class=Response)
 async def delete_recommendation(_: Administrator, history: RequiredHistoryDep, key: Id) -> Response:
     """Delete one recommendation, its labels and its prompts, for good."""
     if not await history.run("delete", lambda database: stored.remove(database, key)):
-        raise unknown(key)
+        raise _unknown(key)
     await history.wipe_deleted()
     return Response(status_code=204)
 
@@ -201,18 +194,12 @@ async def delete_recommendation(_: Administrator, history: RequiredHistoryDep, k
 @router.get("/{id}/diff/{other}", response_model=Diff)
 async def compare(_: Reader, history: RequiredHistoryDep, key: Id, other: Other) -> Response:
     """What changed from one recommendation to another."""
-    rows = []
-    for each in (key, other):
-        row = await history.run("find", lambda database, each=each: stored.find(database, each))  # type: ignore[misc]
-        if row is None:
-            raise unknown(each)
-        rows.append(row)
-    before, after = rows
+    before, after = rows = [await _find(history, each) for each in (key, other)]
     requests, answers = ([orjson.loads(row.values[name]) for row in rows] for name in ("request", "answer"))
     for answer in answers:
         del answer["id"]
     hashes = [row.values["prompts_sha256"] for row in rows]
-    return _json(
+    return json_answer(
         {
             "before": _listed(before),
             "after": _listed(after),

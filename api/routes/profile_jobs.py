@@ -16,7 +16,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
@@ -25,7 +25,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import RowMapping
 
 from api.access.access import ProfileWriter, Reader
-from api.history.cursor import decode
 from api.history.errors import UnavailableError
 from api.history.history import History
 from api.jobs import queue
@@ -35,10 +34,11 @@ from api.jobs.queue import Submission
 from api.jobs.request import ProfileRequest, check_allowed
 from api.problems import ProblemError
 from api.routes.dependencies import BodyDep, RequiredHistoryDep, SettingsDep, WorkerDep, parse_object
+from api.routes.rows import ID_PATTERN, PageQuery, json_answer, page_answer, unknown_id
 from profiler.prompts.reading import prompts_from_objects
 
 router = APIRouter(prefix="/v1", tags=["profiles"])
-Id = Annotated[str, Path(alias="id", pattern="^[0-9a-f]{32}$", description="`id` of a job")]
+Id = Annotated[str, Path(alias="id", pattern=ID_PATTERN, description="`id` of a job")]
 IdempotencyKey = Annotated[
     str | None,
     Header(
@@ -95,14 +95,10 @@ class JobPage(BaseModel):
     next_cursor: str | None = Field(description="`cursor` of the next page; null at the end")
 
 
-class ListQuery(BaseModel):
+class ListQuery(PageQuery):
     """Which jobs to list."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    state: Literal["queued", "running", "finished", "failed", "cancelled", "interrupted"] | None = None
-    limit: int = Field(50, ge=1, le=200)
-    cursor: str | None = Field(None, max_length=200)
+    state: State | None = None
 
 
 _BODY = {
@@ -126,13 +122,9 @@ def _told(row: RowMapping) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _answer(row: RowMapping, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(orjson.dumps(_told(row)), status, headers, "application/json")
-
-
 def _unknown(key: str) -> ProblemError:
-    detail = f"no job has the id {key}; see GET /v1/profiles/jobs, and GET /v1/profiles for what was measured elsewhere"
-    return ProblemError(404, "unknown-id", "Nothing has this id", detail)
+    see = "GET /v1/profiles/jobs, and GET /v1/profiles for what was measured elsewhere"
+    return unknown_id("job", key, see=see)
 
 
 @router.post("/profiles", response_model=ProfileJob, status_code=202, openapi_extra=_BODY)
@@ -152,19 +144,17 @@ async def submit_profile(
     row, _ = await history.run(
         "queue job", lambda database: queue.submit(database, submission, most_queued=settings.max_queued_jobs)
     )
-    return _answer(row, 202, {"Location": f"/v1/profiles/jobs/{row['id']}"})
+    return json_answer(_told(row), 202, {"Location": f"/v1/profiles/jobs/{row['id']}"})
 
 
 @router.get("/profiles/jobs", response_model=JobPage)
 async def list_jobs(_: Reader, history: RequiredHistoryDep, query: Annotated[ListQuery, Query()]) -> Response:
     """Jobs, newest first."""
-    after = None if query.cursor is None else decode(query.cursor)
+    after = query.after
     page = await history.run(
         "list", lambda database: queue.page(database, state=query.state, after=after, limit=query.limit)
     )
-    following = None if page.following is None else page.following.encode()
-    content = orjson.dumps({"jobs": [_told(row) for row in page.rows], "next_cursor": following})
-    return Response(content, media_type="application/json")
+    return page_answer("jobs", page, _told)
 
 
 async def _find(history: History, key: str) -> RowMapping:
@@ -177,7 +167,7 @@ async def _find(history: History, key: str) -> RowMapping:
 @router.get("/profiles/jobs/{id}", response_model=ProfileJob)
 async def get_job(_: Reader, history: RequiredHistoryDep, key: Id) -> Response:
     """One job; a job whose worker is silent is marked as interrupted first."""
-    return _answer(await _find(history, key))
+    return json_answer(_told(await _find(history, key)))
 
 
 @router.delete("/profiles/jobs/{id}", response_model=ProfileJob, status_code=202)
@@ -189,7 +179,7 @@ async def cancel_job(_: ProfileWriter, history: RequiredHistoryDep, key: Id) -> 
         raise _unknown(key)
     if row["state"] == "cancelled":
         await history.wipe_deleted()
-    return _answer(row, 200 if row["state"] == "cancelled" else 202)
+    return json_answer(_told(row), 200 if row["state"] == "cancelled" else 202)
 
 
 async def _existing(_: Reader, history: RequiredHistoryDep, key: Id) -> RowMapping:

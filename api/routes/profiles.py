@@ -5,7 +5,7 @@
     GET    /v1/profiles/{id}     one, whole
     DELETE /v1/profiles/{id}     gone for good
 
-`POST /v1/profiles` itself is left for measuring on demand.
+`POST /v1/profiles` itself measures on demand (`api.routes.profile_jobs`).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from sqlalchemy import RowMapping
 from advisor.request import EvidenceSpec
 from api.access.access import Administrator, ProfileWriter, Reader
 from api.history import profiles as stored
-from api.history.cursor import decode
 from api.history.record import ProfileRecord, profile_record
 from api.problems import ProblemError
 from api.routes.dependencies import BodyDep, RequiredHistoryDep, SettingsDep, WorkerDep, parse_object
+from api.routes.rows import ID_PATTERN, PageQuery, json_answer, page_answer, unknown_id
 from profiler.probe.profile import Profile
 
 router = APIRouter(prefix="/v1", tags=["profiles"])
-Id = Annotated[str, Path(alias="id", pattern="^[0-9a-f]{32}$", description="`id` of a profile")]
+Id = Annotated[str, Path(alias="id", pattern=ID_PATTERN, description="`id` of a profile")]
 
 
 class StoredProfile(BaseModel):
@@ -61,14 +61,10 @@ class ProfilePage(BaseModel):
     next_cursor: str | None = Field(description="`cursor` of the next page; null at the end")
 
 
-class ListQuery(BaseModel):
+class ListQuery(PageQuery):
     """Which profiles to list."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     target: str | None = Field(None, max_length=300)
-    limit: int = Field(50, ge=1, le=200)
-    cursor: str | None = Field(None, max_length=200)
 
 
 _BODY = {
@@ -84,7 +80,7 @@ def _listed(row: RowMapping) -> dict[str, Any]:
 
 
 def _unknown(key: str) -> ProblemError:
-    return ProblemError(404, "unknown-id", "Nothing has this id", f"no profile has the id {key}; see GET /v1/profiles")
+    return unknown_id("profile", key, see="GET /v1/profiles")
 
 
 @router.post("/profiles:import", response_model=StoredProfile, status_code=201, openapi_extra=_BODY)
@@ -101,21 +97,17 @@ async def import_profile(
 
     record = await worker.run(read)
     row = await history.run("keep profile", lambda database: stored.keep(database, record))
-    content = orjson.dumps(_listed(row))
-    place = {"Location": f"/v1/profiles/{row['id']}"}
-    return Response(content, 201, place, "application/json")
+    return json_answer(_listed(row), 201, {"Location": f"/v1/profiles/{row['id']}"})
 
 
 @router.get("/profiles", response_model=ProfilePage)
 async def list_profiles(_: Reader, history: RequiredHistoryDep, query: Annotated[ListQuery, Query()]) -> Response:
     """Profiles, newest first."""
-    after = None if query.cursor is None else decode(query.cursor)
+    after = query.after
     page = await history.run(
         "list", lambda database: stored.page(database, target=query.target, after=after, limit=query.limit)
     )
-    following = None if page.following is None else page.following.encode()
-    content = orjson.dumps({"profiles": [_listed(row) for row in page.rows], "next_cursor": following})
-    return Response(content, media_type="application/json")
+    return page_answer("profiles", page, _listed)
 
 
 @router.get("/profiles/{id}", response_model=StoredProfileWhole)
@@ -124,8 +116,7 @@ async def get_profile(_: Reader, history: RequiredHistoryDep, key: Id) -> Respon
     row = await history.run("find", lambda database: stored.find(database, key))
     if row is None:
         raise _unknown(key)
-    content = orjson.dumps(_listed(row) | {"document": orjson.Fragment(row["document"])})
-    return Response(content, media_type="application/json")
+    return json_answer(_listed(row) | {"document": orjson.Fragment(row["document"])})
 
 
 @router.delete("/profiles/{id}", status_code=204, response_class=Response)

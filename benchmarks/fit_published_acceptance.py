@@ -25,13 +25,12 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from models.acceptance import AcceptanceInputs, AcceptanceModel
+from models.structure import STRUCTURES
 from models.training.acceptance_fit import AcceptanceFit, coefficients_of_fit, fit_acceptance
 from models.training.acceptance_priors import Published
 from models.training.acceptance_rows import AcceptanceRows, read_rows
 
 MEASUREMENTS = Path(__file__).resolve().parent.parent / "data" / "measurements"
-CLASSES = ("code", "json", "sql", "math", "translation", "summarisation", "question_answering", "chat", "creative",
-           "tool_calling")  # fmt: skip
 TASKS = {
     "code": "code", "coding": "code", "HumanEval": "code", "math": "math", "math_reasoning": "math",
     "translation": "translation", "summarization": "summarisation", "rag": "summarisation", "finance qa": "qa",
@@ -102,7 +101,7 @@ class Fit:
         self.groups = sorted({row.group for row in rows})
         self.level = np.array([levels.index(row.level) for row in rows])
         self.group = np.array([self.groups.index(row.group) for row in rows])
-        self.task = np.array([CLASSES.index(row.task) for row in rows])
+        self.task = np.array([STRUCTURES.index(row.task) for row in rows])
         self.k = np.array([row.k for row in rows])
         self.t = np.array([row.temperature for row in rows])
         self.probabilistic = np.array([row.probabilistic for row in rows])
@@ -225,7 +224,8 @@ def trained_gain(
     )  # fmt: skip
     estimate = model.predict(AcceptanceInputs.of(
         method=[row.level for row in rows], num_speculative_tokens=[row.k for row in rows],
-        temperature=[row.temperature for row in rows], structure=np.eye(10)[[CLASSES.index(row.task) for row in rows]],
+        temperature=[row.temperature for row in rows],
+        structure=np.eye(len(STRUCTURES))[[STRUCTURES.index(row.task) for row in rows]],
         size_ratio=[np.exp(row.log_ratio) for row in rows], lookup_min=lookup_min,
     ))  # fmt: skip
     return estimate.tokens_per_step - 1.0
@@ -283,7 +283,7 @@ def gaussian(fit: Fit, x: np.ndarray) -> dict:
     rows = {f"level {name}": level[name] for name in ("eagle3", "mtp", "draft_model")}
     rows |= {"level eagle": eagle, "level medusa": eagle + level["tree Medusa"] - level["tree EAGLE"]}
     for part in ("task", "slope"):
-        rows |= {f"{part} {name}": np.eye(fit.size)[fit.slices[part].start + i] for i, name in enumerate(CLASSES)}
+        rows |= {f"{part} {name}": np.eye(fit.size)[fit.slices[part].start + i] for i, name in enumerate(STRUCTURES)}
     for part in ("power", "relief", "size"):
         rows[part] = np.eye(fit.size)[fit.slices[part].start]
     rows |= {f"decay {name}": np.eye(fit.size)[fit.slices["decay"].start + i] for i, name in enumerate(fit.decays)}
@@ -298,7 +298,7 @@ def lookup_prior(records: list[dict[str, str]]) -> dict:
     """What prompt lookup gains by class: log of the tokens that a step adds, and its spread between targets."""
     logs = {name: np.log(np.array(values) - 1.0) for name, values in lookup_tokens(records).items()}
     spread = float(np.sqrt(np.mean(np.concatenate([v - v.mean() for v in logs.values() if len(v) > 1]) ** 2)))
-    gain = {name: round(float(logs[name].mean()), 3) for name in CLASSES if name in logs}
+    gain = {name: round(float(logs[name].mean()), 3) for name in STRUCTURES if name in logs}
     gain["creative"] = round(float(logs["instruction"].mean()), 3)
     return {"log_gain": gain, "log_sd": round(spread, 3)}
 
@@ -328,7 +328,7 @@ def main() -> None:
                                                                  if row["method"] == method]))), 3)
                             for method in ("eagle3", "mtp")},
     }  # fmt: skip
-    document = {"written_by": "benchmarks/fit_published_acceptance.py", "classes": list(CLASSES), **gaussian(fit, x),
+    document = {"written_by": "benchmarks/fit_published_acceptance.py", "classes": list(STRUCTURES), **gaussian(fit, x),
                 "lookup": lookup_prior(records), "summary": summary, "left_out": table,
                 "lookup_left_out": lookup_left_out(records, fit, x, measured)}  # fmt: skip
     for name, mean, line in zip(document["names"], document["mean"], document["covariance"], strict=True):

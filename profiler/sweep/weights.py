@@ -22,19 +22,26 @@ def engine_arguments(
         "model": str(folder / models[target]), "disable_log_stats": False, "generation_config": "vllm",
     }  # fmt: skip
     if speculation is not None:
-        config: dict[str, Any] = {
-            "method": speculation.method, "num_speculative_tokens": speculation.num_speculative_tokens,
-        }  # fmt: skip
-        if speculation.draft:
-            config |= {"model": str(folder / models[speculation.draft]),
-                       "draft_sample_method": speculation.draft_sample_method}  # fmt: skip
+        config = speculative_config(speculation, folder / models[speculation.draft] if speculation.draft else None)
         if speculation.method == "suffix":
             config["suffix_decoding_max_cached_requests"] = 0
-        for name in ("prompt_lookup_min", "prompt_lookup_max"):
-            if (value := getattr(speculation, name)) is not None:
-                config[name] = value
         arguments["speculative_config"] = config
     return arguments | dict(settings)
+
+
+def speculative_config(speculation: SweptSpeculation, drafter: Path | None) -> dict[str, Any]:
+    """vLLM's argument of that name, of any weights; `drafter` is the drafter's folder."""
+    config: dict[str, Any] = {
+        "method": speculation.method, "num_speculative_tokens": speculation.num_speculative_tokens,
+    }  # fmt: skip
+    if drafter is not None:
+        config |= {"model": str(drafter), "draft_sample_method": speculation.draft_sample_method}
+    if speculation.schedule:
+        config["num_speculative_tokens_per_batch_size"] = [list(entry) for entry in speculation.schedule]
+    for name in ("prompt_lookup_min", "prompt_lookup_max"):
+        if (value := getattr(speculation, name)) is not None:
+            config[name] = value
+    return config
 
 
 def check_models(name: str, target: str, speculation: SweptSpeculation | None, models: Mapping[str, str]) -> None:

@@ -27,6 +27,7 @@ from profiler.sweep.models import acceptance_rates, write_model
 from profiler.sweep.process import lead_group
 from profiler.sweep.rows import RowsError, append_row, cell_row
 from profiler.sweep.startup_log import failure_line, read_startup_log
+from profiler.sweep.weights import speculative_config
 
 DISK_FULL = 3  # exit code: no other engine's rows could be kept either
 WARM_UP = Point(concurrency=2, input_tokens=64, output_tokens=24)
@@ -63,23 +64,14 @@ def engine_arguments(spec: EngineSpec, shapes: dict[str, dict[str, Any]], work: 
     if spec.quantization:
         arguments["quantization"] = spec.quantization
     if (speculation := spec.speculation) is not None:
-        config: dict[str, Any] = {
-            "method": speculation.method, "num_speculative_tokens": speculation.num_speculative_tokens,
-        }  # fmt: skip
-        if speculation.draft:
-            config["model"] = str(write_model(work / speculation.draft, shapes[speculation.draft]))
-            config["draft_sample_method"] = speculation.draft_sample_method
+        draft = speculation.draft
+        config = speculative_config(speculation, write_model(work / draft, shapes[draft]) if draft else None)
         if speculation.acceptance_length is not None:
             config["rejection_sample_method"] = "synthetic"
             config["synthetic_acceptance_rates"] = acceptance_rates(
                 acceptance_length=speculation.acceptance_length,
                 num_speculative_tokens=speculation.num_speculative_tokens,
             )
-        if speculation.schedule:
-            config["num_speculative_tokens_per_batch_size"] = [list(entry) for entry in speculation.schedule]
-        for name in ("prompt_lookup_min", "prompt_lookup_max"):
-            if (value := getattr(speculation, name)) is not None:
-                config[name] = value
         arguments["speculative_config"] = config
     return arguments | spec.settings
 

@@ -37,7 +37,7 @@ from profiler.sweep.acceptance_grid import (
 )
 from profiler.sweep.closed_loop import Counters
 from profiler.sweep.host import read_host, wait_for_free_gpu
-from profiler.sweep.process import lead_group, running
+from profiler.sweep.process import lead_group, print_to, running
 from profiler.sweep.rows import RowsError, append_row, read_rows, speculation_facts
 from profiler.sweep.session import tell_stopped
 from profiler.sweep.weights import engine_arguments
@@ -158,10 +158,8 @@ def _measure_engine(
 ) -> None:  # fmt: skip
     """Process entry: start one engine and measure what is left of it."""
     lead_group()
-    log = os.open(given.out / f"{spec.name}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     told = os.dup(1)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
+    print_to(given.out / f"{spec.name}.log")
     try:
         version, began = import_vllm(), time.monotonic()
         engine = InProcessEngine(

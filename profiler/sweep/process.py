@@ -64,6 +64,13 @@ def lead_group() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
+def print_to(log: Path) -> None:
+    """Let all that this process and its children print from here on go to `log`, written anew."""
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+
+
 def end_group(pid: int) -> None:
     """End a worker and the engine core that it started; both lie in the process group that the worker opened."""
     for _ in range(20):

@@ -31,11 +31,11 @@ from profiler.serving.interruption import Interrupted, interruptible
 from profiler.sweep.closed_loop import Limits, measure_traffic
 from profiler.sweep.grid import GridError, only_engines
 from profiler.sweep.host import Host, read_host, wait_for_free_gpu
-from profiler.sweep.process import attend, lead_group, running
+from profiler.sweep.process import attend, lead_group, print_to, running
 from profiler.sweep.real_grid import RealCell, RealEngine, RealGrid, read_real_grid
 from profiler.sweep.real_rows import real_row
 from profiler.sweep.rows import RowsError, append_row, is_done, read_rows
-from profiler.sweep.session import LEAVE_S, make_folder, tell_stopped
+from profiler.sweep.session import LEAVE_S, make_folder, refuse_measured, tell_stopped
 from profiler.sweep.startup_log import failure_line
 from profiler.sweep.traffic import PromptCycle
 from profiler.sweep.worker import DISK_FULL
@@ -132,9 +132,7 @@ def _summary(row: dict[str, Any], cell: RealCell) -> str:
 def _run_engine(task: Assignment, heartbeat: Synchronized[float], told: int) -> None:
     """Process entry: start one engine and measure its cells."""
     lead_group()
-    log = os.open(task.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
+    print_to(task.log)
 
     def tell(text: str) -> None:
         os.write(told, (text + "\n").encode())
@@ -190,8 +188,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _measure(grid: RealGrid, given: argparse.Namespace, began: float) -> int:
     rows_path = given.out / CELLS
-    if rows_path.exists() and not given.resume:
-        raise GridError(f"{rows_path} is there already", remedy="add --resume to go on, or name another --out")
+    refuse_measured(rows_path, resume=given.resume)
     rows = read_rows([rows_path])
     done = {row["key"] for row in rows if is_done(row)}
     left = [(e, tuple(c for c in e.cells if grid.key(e, c) not in done)) for e in grid.engines]

@@ -30,11 +30,11 @@ from profiler.metrics import read_gauges
 from profiler.serving.interruption import Interrupted, interruptible
 from profiler.serving.launch import ServeCommand, launched, read_tail, serve_prefix
 from profiler.sweep.closed_loop import Limits, measure_cell
-from profiler.sweep.grid import EngineSpec, Grid, GridError, Point, only_engines, read_grid
+from profiler.sweep.grid import EngineSpec, Grid, Point, only_engines, read_grid
 from profiler.sweep.host import read_host, wait_for_free_gpu
 from profiler.sweep.rows import RowsError, append_row, cell_row, is_done, read_rows
 from profiler.sweep.served_engine import ServedEngine
-from profiler.sweep.session import Swept, make_folder, tell_stopped
+from profiler.sweep.session import Swept, make_folder, refuse_measured, tell_stopped
 from profiler.sweep.startup_log import read_startup_log
 from profiler.sweep.worker import MIXED_WARM_UP, WARM_UP, engine_arguments
 
@@ -72,8 +72,7 @@ def run_served_sweep(grid: Grid, options: ServedOptions) -> Swept:
     """
     began = time.monotonic()
     rows = options.out / "rows.jsonl"
-    if rows.exists() and not options.resume:
-        raise GridError(f"{rows} is there already", remedy="add --resume to go on, or name another --out")
+    refuse_measured(rows, resume=options.resume)
     make_folder(options.out)
     done = {row["key"] for row in read_rows([rows]) if is_done(row)}
     deadline = began + options.time_limit_s if options.time_limit_s else math.inf

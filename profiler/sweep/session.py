@@ -63,8 +63,7 @@ def run_sweep(grid: Grid, options: SweepOptions) -> Swept:
     """
     began = time.monotonic()
     rows_path, engines_path = options.out / "rows.jsonl", options.out / "engines.jsonl"
-    if rows_path.exists() and not options.resume:
-        raise GridError(f"{rows_path} is there already", remedy="add --resume to go on, or name another --out")
+    refuse_measured(rows_path, resume=options.resume)
     make_folder(options.out)
     options.work.mkdir(parents=True, exist_ok=True)
     here = read_rows([rows_path])
@@ -163,6 +162,12 @@ def tell_stopped(stop: Interrupted, rows: Path) -> int:
     go_on = f"; {rows} holds {cells}: go on with --resume" if kept else "; no cell was measured"
     print(f"stopped by {stop.name}{go_on}", file=sys.stderr)
     return stop.exit_code
+
+
+def refuse_measured(rows: Path, *, resume: bool) -> None:
+    """Refuse to measure into rows that are there, unless that was asked for."""
+    if rows.exists() and not resume:
+        raise GridError(f"{rows} is there already", remedy="add --resume to go on, or name another --out")
 
 
 def make_folder(out: Path) -> None:

@@ -24,7 +24,7 @@ from profiler.sweep.closed_loop import Limits, measure_cell
 from profiler.sweep.grid import EngineSpec, Point
 from profiler.sweep.host import Host
 from profiler.sweep.models import acceptance_rates, write_model
-from profiler.sweep.process import lead_group
+from profiler.sweep.process import lead_group, print_to
 from profiler.sweep.rows import RowsError, append_row, cell_row
 from profiler.sweep.startup_log import failure_line, read_startup_log
 from profiler.sweep.weights import speculative_config
@@ -79,9 +79,7 @@ def engine_arguments(spec: EngineSpec, shapes: dict[str, dict[str, Any]], work: 
 def run_engine(task: Assignment, heartbeat: Synchronized[float], told: int) -> None:
     """Process entry: measure `task`, telling progress to the file descriptor `told`."""
     lead_group()  # so that the caller can end the engine core with us
-    log = os.open(task.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
+    print_to(task.log)
 
     def tell(text: str) -> None:
         os.write(told, (text + "\n").encode())

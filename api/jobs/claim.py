@@ -97,7 +97,7 @@ def end(database: Database, key: str, *, worker: str, ending: Ending) -> bool:
     with database.writing() as connection:
         if connection.execute(update(jobs).where(_owned(key, worker)).values(cancelling=False)).rowcount:
             append(connection, key, ending.events)
-            return end_job(connection, key, ending.state, ending.ended, _owned(key, worker), ending=ending)
+            return end_job(connection, key, ending, _owned(key, worker))
         ours = and_(jobs.c.id == key, jobs.c.worker == worker)
         done = and_(ours, jobs.c.state == ending.state, jobs.c.ended == ending.ended)
         if connection.execute(select(jobs.c.id).where(done)).first() is not None:

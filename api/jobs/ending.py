@@ -60,18 +60,16 @@ def moment(connection: Connection) -> datetime:
     return datetime.now(UTC)
 
 
-def end_job(
-    connection: Connection, key: str, state: State, ended: str, condition: ColumnElement[bool],
-    *, ending: Ending | None = None,
-) -> bool:  # fmt: skip
+def end_job(connection: Connection, key: str, ending: Ending, condition: ColumnElement[bool]) -> bool:
     """The last step of every job: its state, its profile, no prompts, no devices."""
+    state, ended = ending.state, ending.ended
     values: dict[str, Any] = {
         "state": state, "ended": ended, "ended_at": moment(connection), "prompts": None, "partial": None,
-        "lease_until": None, "cancelling": False, "phase": state, "problem": ending.problem if ending else None,
+        "lease_until": None, "cancelling": False, "phase": state, "problem": ending.problem,
     }  # fmt: skip
     if not connection.execute(update(jobs).where(jobs.c.id == key, condition).values(values)).rowcount:
         return False
-    if ending is not None and ending.profile is not None:
+    if ending.profile is not None:
         caller = connection.execute(select(jobs.c.asked_by).where(jobs.c.id == key)).scalar_one()
         text = ended if state == "finished" else f"{state}: {ended}"
         told = ending.profile if state == "finished" else ending.profile.model_copy(update={"ended": text})
@@ -84,18 +82,18 @@ def end_job(
 
 def give_up_silent(database: Database) -> list[str]:
     """Mark jobs whose workers are silent as interrupted, and keep what they had measured; their ids."""
-    silent = and_(jobs.c.state == "running")
+    running = jobs.c.state == "running"
     with database.reading() as connection:
         now = moment(connection)
-        found = connection.execute(select(jobs.c.id).where(silent, jobs.c.lease_until < now)).scalars().all()
+        found = connection.execute(select(jobs.c.id).where(running, jobs.c.lease_until < now)).scalars().all()
     given_up = []
     for key in found:
         with database.writing() as connection:
-            still = and_(silent, jobs.c.lease_until < moment(connection))
+            still = and_(running, jobs.c.lease_until < moment(connection))
             text = connection.execute(select(jobs.c.partial).where(jobs.c.id == key, still)).scalar_one_or_none()
             profile = None if text is None else Profile.model_validate_json(text)
-            why = "its worker died or lost the database"
-            if end_job(connection, key, "interrupted", why, still, ending=Ending("interrupted", why, profile=profile)):
+            ending = Ending("interrupted", "its worker died or lost the database", profile=profile)
+            if end_job(connection, key, ending, still):
                 given_up.append(key)
     return given_up
 

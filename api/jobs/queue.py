@@ -13,7 +13,7 @@ from sqlalchemy import Connection, RowMapping, func, or_, select, update
 from api.history.cursor import Cursor, Page, read_page
 from api.history.database import Database, insert_new
 from api.history.record import column_text
-from api.jobs.ending import SHOWN, append, end_job, give_up_silent, moment, row_of, state_event
+from api.jobs.ending import SHOWN, Ending, append, end_job, give_up_silent, moment, row_of, state_event
 from api.jobs.errors import EndedError, KeyReusedError, QueueFullError
 from api.jobs.request import ProfileRequest
 from api.jobs.tables import events, jobs
@@ -127,7 +127,7 @@ def events_after(database: Database, key: str, number: int, *, limit: int = 200)
 def cancel(database: Database, key: str) -> RowMapping | None:
     """Cancel a queued job at once, have a running one stop; None where there is no such job. Raises EndedError."""
     with database.writing() as connection:
-        if end_job(connection, key, "cancelled", "cancelled before it began", jobs.c.state == "queued"):
+        if end_job(connection, key, Ending("cancelled", "cancelled before it began"), jobs.c.state == "queued"):
             return row_of(connection, key)
         asked = update(jobs).where(jobs.c.id == key, jobs.c.state == "running").values(cancelling=True)
         connection.execute(asked)

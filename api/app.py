@@ -15,7 +15,7 @@ from fastapi import FastAPI
 
 from api import problems
 from api.access.access import Access
-from api.history.database import Database, default_url, read_url
+from api.history.database import open_database
 from api.history.history import History
 from api.openapi import describe
 from api.operation.drift import Drift, read_reference
@@ -66,7 +66,7 @@ def _open_history(settings: Settings, metrics: Metrics) -> History | None:
     if not settings.store:
         return None
     wait_s = settings.database_wait_s
-    database = Database(read_url(settings.database_url or default_url()), wait_s=wait_s)
+    database = open_database(settings.database_url, wait_s=wait_s)
     return History(database, wait_s=wait_s, max_waiting=settings.max_waiting, observe=metrics.database)
 
 

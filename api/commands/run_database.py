@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from api.history import schema
-from api.history.database import Database, default_url, read_url
+from api.history.database import Database, open_database
 from api.settings import load_settings
 
 
 def _open(url: str | None) -> Database:
     settings = load_settings(database_url=url)
-    return Database(read_url(settings.database_url or default_url()), wait_s=settings.database_wait_s)
+    return open_database(settings.database_url, wait_s=settings.database_wait_s)
 
 
 def run_status(url: str | None) -> int:

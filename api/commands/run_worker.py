@@ -6,7 +6,7 @@ import logging
 import logging.config
 
 from api.history import schema
-from api.history.database import Database, default_url, read_url
+from api.history.database import open_database
 from api.history.errors import UnavailableError
 from api.jobs.worker import JobWorker
 from api.operation.logs import configuration
@@ -18,7 +18,7 @@ logger = logging.getLogger("specworth.jobs")
 def run_worker(url: str | None) -> int:
     """Work until a signal ends it."""
     settings = load_settings(database_url=url)
-    database = Database(read_url(settings.database_url or default_url()), wait_s=settings.database_wait_s)
+    database = open_database(settings.database_url, wait_s=settings.database_wait_s)
     logging.config.dictConfig(configuration(settings.log_format))
     for name in unknown_settings():
         logger.warning("ignored %s: no such setting", name)

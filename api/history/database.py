@@ -67,6 +67,11 @@ def read_url(text: str) -> URL:
     raise InputError(f"{field} cannot be used", expected=expected, got=got, field=field)
 
 
+def open_database(url: str | None, *, wait_s: float) -> Database:
+    """The database at a URL, this user's file where there is none. Raises InputError, StorageError."""
+    return Database(read_url(url or default_url()), wait_s=wait_s)
+
+
 class Database:
     """One database, its connections, and transactions that raise our errors."""
 

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import ByteSize, Field, SecretStr, ValidationError, field_validator
+from pydantic import AfterValidator, ByteSize, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from api.access.loopback import is_loopback
 from api.access.rate import checked_rate
-from api.jobs.destinations import AllowList
+from api.jobs.destinations import check_hosts
 from api.jobs.launching import FLAGS, check_flags, check_words
 from profiler.errors import InputError
 
@@ -51,42 +51,29 @@ class Settings(BaseSettings):
     api_keys_file: Path | None = Field(None, description="YAML file with the API keys' hashes, scopes and limits")
     api_keys: SecretStr | None = Field(None, description="what would stand in that file, where there is none")
     no_keys: bool = Field(False, description="ask for no keys although there are some; on loopback only")
-    rate_limit: str = Field("600/minute", description="requests that one key may send, or none for no limit")
+    rate_limit: Annotated[str, AfterValidator(checked_rate)] = Field(
+        "600/minute", description="requests that one key may send, or none for no limit"
+    )
     log_format: Literal["auto", "json", "text"] = Field(
         "auto", description="json lines, or text for people; auto is text on a terminal"
     )
-    attach_hosts: str = Field("", description="names, addresses and networks that profile jobs may attach to")
+    attach_hosts: Annotated[str, AfterValidator(check_hosts)] = Field(
+        "", description="names, addresses and networks that profile jobs may attach to"
+    )
     attach_api_key: SecretStr | None = Field(None, description="key that attached servers ask for, if they are listed")
     launch_models: str = Field("", description="models, drafters among them, that profile jobs may start; none: none")
-    launch_flags: str = Field(FLAGS, description="vLLM's flags that profile jobs may set")
-    launch_arguments: str = Field("", description="arguments of every server that profile jobs start")
+    launch_flags: Annotated[str, AfterValidator(check_flags)] = Field(
+        FLAGS, description="vLLM's flags that profile jobs may set"
+    )
+    launch_arguments: Annotated[str, AfterValidator(check_words)] = Field(
+        "", description="arguments of every server that profile jobs start"
+    )
     launch_python: str | None = Field(None, min_length=1, description="interpreter that has vLLM, or words that run it")
     launch_timeout_s: float = Field(900.0, ge=1, le=86_400, description="seconds that such a server may take to start")
     max_queued_jobs: int = Field(64, ge=1, description="profile jobs that may wait before a 429")
     max_job_budget_s: float = Field(600.0, ge=1, le=86_400, description="largest budget_s of a profile job")
     job_lease_s: float = Field(30.0, ge=1, le=3600, description="seconds after which a silent worker's job is given up")
     shutdown_s: int = Field(30, ge=1, le=3600, description="seconds that requests under way have when it stops")
-
-    @field_validator("rate_limit")
-    @classmethod
-    def _a_rate(cls, value: str) -> str:
-        return checked_rate(value)
-
-    @field_validator("attach_hosts")
-    @classmethod
-    def _an_allow_list(cls, value: str) -> str:
-        AllowList.parse(value)
-        return value
-
-    @field_validator("launch_flags")
-    @classmethod
-    def _flags(cls, value: str) -> str:
-        return check_flags(value)
-
-    @field_validator("launch_arguments")
-    @classmethod
-    def _words(cls, value: str) -> str:
-        return check_words(value)
 
     @property
     def on_loopback(self) -> bool:

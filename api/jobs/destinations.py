@@ -181,6 +181,12 @@ def _refused(told: str, why: str, entry: str, field: str) -> NotAllowedError:
     )  # fmt: skip
 
 
+def check_hosts(text: str) -> str:
+    """The setting as it is; raises ValueError where an entry is no name, address or network."""
+    AllowList.parse(text)
+    return text
+
+
 def look_up(host: str, port: int) -> list[str]:
     """Addresses of a name, in the system's order. Raises EndpointError where it has none."""
     try:

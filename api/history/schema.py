@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from alembic import command
@@ -49,17 +50,24 @@ def prepare(database: Database) -> None:
 
 def inspect(database: Database) -> SchemaState:
     """Compare the database's revision with ours; StorageError where it is of a newer specworth."""
-    scripts = ScriptDirectory(str(_FOLDER))
-    wanted = scripts.get_current_head()
-    assert wanted is not None
+    wanted, known = _revisions()
     with database.reading() as connection:
         found = MigrationContext.configure(connection).get_current_revision()
-    if found is not None and found not in {script.revision for script in scripts.walk_revisions()}:
+    if found is not None and found not in known:
         raise StorageError(
             f"the database {database} was made by a newer specworth", expected=f"revision {wanted} or an older one",
             got=found, remedy="install that version, or name another database with SPECWORTH_DATABASE_URL",
         )  # fmt: skip
     return SchemaState(found, wanted)
+
+
+@cache
+def _revisions() -> tuple[str, frozenset[str]]:
+    """The newest revision, and all: read once, since readiness and idle workers ask every few seconds."""
+    scripts = ScriptDirectory(str(_FOLDER))
+    wanted = scripts.get_current_head()
+    assert wanted is not None
+    return wanted, frozenset(script.revision for script in scripts.walk_revisions())
 
 
 def upgrade(database: Database, revision: str = "head") -> None:

@@ -102,11 +102,7 @@ class History:
 
     async def check(self) -> None:
         """Raise StorageError where the database does not answer, or has not our tables."""
-
-        def state(database: Database) -> schema.SchemaState:
-            return schema.inspect(database)
-
-        found = await self.run("check", state, wait_s=1.0)
+        found = await self.run("check", schema.inspect, wait_s=1.0)
         if not found.current:
             raise StorageError(
                 "the database has other tables", expected=f"revision {found.wanted}", got=str(found.found),

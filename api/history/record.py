@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -54,7 +53,6 @@ class RecommendationPost(RecommendationRequest):
 class ProfileRecord:
     """One profile as a row."""
 
-    id: str
     sha256: str
     values: dict[str, Any]
 
@@ -119,7 +117,7 @@ def profile_record(profile: Profile, *, asked_by: str | None, key: str | None = 
         "sha256": digest,
         "document": text,
     }
-    return ProfileRecord(values["id"], digest, values)
+    return ProfileRecord(digest, values)
 
 
 def _request_text(post: RecommendationPost) -> str:
@@ -130,8 +128,3 @@ def _request_text(post: RecommendationPost) -> str:
 def column_text(text: str | None) -> Any:  # noqa: ANN401  # a column takes either
     """A name as a column takes it: PostgreSQL knows no NUL, and a column has an end."""
     return None if text is None else text.replace("\0", "\ufffd")[:NAME_CHARACTERS]
-
-
-def canonical(labels: Sequence[str]) -> tuple[str, ...]:
-    """Labels, each once, in order."""
-    return _each_once(tuple(labels))

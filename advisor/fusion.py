@@ -29,8 +29,9 @@ REACH: Floats = np.full(4, 1.0)
 # Cells of the same data set that were measured in two starts of an engine differ by 0.2 %; a probe's two servers run
 # on a host whose clocks and neighbours nobody holds still, so that half a policy's usual margin is the least doubt.
 LEAST_LOG_SD = 0.01
-# Of the variance that the model leaves open at a row: what a noise-free measurement must explain for the row to count
-# as measured. exp(-2 d) = 0.5 is a distance of 0.35: a concurrency within 40 % of the probed one.
+# Of the costs' variance at a row: what noise-free measurements of one temperature must explain for the row to count
+# as measured. exp(-2 d) = 0.5 is a distance of 0.35: a concurrency within 40 % of the probed one. What acceptance adds
+# does not count: it is common to all loads, so that a count of it says nothing of what another load costs.
 MEASURED_SHARE = 0.5
 
 
@@ -57,7 +58,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """Corrected rows, and how much of what was open the measurements' places explain (0 to 1)."""
+    """Corrected rows, and how much of the costs' error there the measurements' places explain (0 to 1)."""
 
     estimate: Estimate
     explained: Floats
@@ -85,10 +86,7 @@ def fuse(prior: Estimate, rows: Rows, *, predicted: Estimate, points: Rows, meas
     variance = np.clip(own - np.einsum("ij,ji->i", across, weights), 1e-12, None)
     # The least noise that a measurement of a row can have, so that many points do not add up to certainty.
     variance = np.maximum(variance, np.minimum(own, LEAST_LOG_SD**2))
-    jitter = np.diag(1e-9 * np.maximum(np.diag(among), 1e-12))
-    known = np.einsum("ij,ji->i", across, np.linalg.solve(among + jitter, across.T))
-    explained = np.divide(known, own, out=np.zeros_like(own), where=own > 0.0)
-    return Fused(Estimate(np.exp(log_value), np.sqrt(variance)), np.clip(explained, 0.0, 1.0))
+    return Fused(Estimate(np.exp(log_value), np.sqrt(variance)), _explained(rows, points))
 
 
 def _scale(gap: Floats, log_sd: Floats, noise: Floats) -> float:
@@ -97,11 +95,28 @@ def _scale(gap: Floats, log_sd: Floats, noise: Floats) -> float:
     return max(1.0, float(np.mean(excess)))
 
 
-def _covariance(a: Rows, b: Rows) -> Floats:
+def _explained(rows: Rows, points: Rows) -> Floats:
+    """Share of the costs' variance at each row that noise-free measurements at the points explain."""
+    kernel = _near(points, points) * _same(points, points) + 1e-9 * np.eye(len(points.temperature))
+    across = _near(rows, points) * _same(rows, points)
+    share: Floats = np.einsum("ij,ji->i", across, np.linalg.solve(kernel, across.T))
+    return np.clip(share, 0.0, 1.0)
+
+
+def _near(a: Rows, b: Rows) -> Floats:
+    """Correlation of the costs' errors of two places."""
     apart = (a.log_place[:, None, :] - b.log_place[None, :, :]) / REACH
-    near = np.exp(-np.sqrt((apart**2).sum(axis=2)))
-    same = np.isclose(a.temperature[:, None], b.temperature[None, :], atol=0.05)
+    near: Floats = np.exp(-np.sqrt((apart**2).sum(axis=2)))
+    return near
+
+
+def _same(a: Rows, b: Rows) -> NDArray[np.bool_]:
+    """Which pairs are of one temperature, so that as much is accepted."""
+    return np.isclose(a.temperature[:, None], b.temperature[None, :], atol=0.05)
+
+
+def _covariance(a: Rows, b: Rows) -> Floats:
     costs = a.cost_log_sd[:, None] * b.cost_log_sd[None, :]
     acceptances = a.acceptance_log_sd[:, None] * b.acceptance_log_sd[None, :]
-    covariance: Floats = near * costs + same * acceptances
+    covariance: Floats = _near(a, b) * costs + _same(a, b) * acceptances
     return covariance

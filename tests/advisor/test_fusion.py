@@ -43,6 +43,15 @@ def test_a_correction_fades_with_distance() -> None:
     assert np.log(fused.estimate.value[2]) == pytest.approx(expected, rel=0.02)
 
 
+@pytest.mark.parametrize("acceptance", [0.0, 0.05, 0.0999])
+def test_what_counts_as_measured_is_a_matter_of_place(acceptance: float) -> None:
+    """Where acceptance is the larger doubt, one probe corrects all loads and yet measures none but its own."""
+    given = {"acceptance": acceptance}
+    fused = fuse(estimates([1.0] * 4, 0.1), rows([4.0, 5.0, 16.0, 64.0], **given), predicted=estimates([1.0] * 2, 0.1),
+                 points=rows([4, 4], **given), measured=estimates([1.1] * 2, 0.01))  # fmt: skip
+    assert fused.measured.tolist() == [True, True, False, False]
+
+
 def test_a_model_that_missed_is_believed_less() -> None:
     """A measurement six spreads away wins though the model was surer than it: the model's spread is taken as larger."""
     fused = fuse(estimates([0.95], 0.05), rows([8], log_sd=0.05), predicted=estimates([0.95], 0.05),

@@ -26,7 +26,7 @@ _WHY = """What is known of the causes. Up to 8 sequences, where a pass is one CU
 EAGLE-3's speedups of an unseen target are met to 2 % on average, by which two runs may differ, too. The errors lie
 above that, where passes carry prefills or exceed the graphs, and with the synchronous methods (n-gram, draft models)
 everywhere: there the host's launches decide, and the host's speed differs from one started engine to the next. With
-EAGLE-3 at 128 x 128 the same kind of step takes 25 ms over Llama-3.1-8B's 32 layers and 28 to 30 over the 36 of
+EAGLE-3 at 128 x 128 the same kind of step takes 26 ms over Llama-3.1-8B's 32 layers and 29 to 30 over the 36 of
 Qwen3-8B and Qwen3-4B; n-gram at 32 x 512 takes 16 and 21 ms a step for the two 8B targets, whose baselines take 9.0
 and 9.5; Qwen3-4B's baselines at 64 x 128 and 256 x 128 vary by a fifth between windows. No cell of 8 requests and
 more has two sound runs yet, so that the noise floor there is unknown and nothing can be averaged. Tried on these

@@ -3,6 +3,7 @@
     columns.py   every column once: kind, unit, meaning, bounds
     table.py     the CSV files, read and written
     estimate.py  throughput and TPOT of a span that is no whole number of cycles
+    cells.py     what the tables of cells share: identity, runs, order, labels of acceptance
     merge.py     a sweep's rows into the tables: runs, labels, baselines, flags
     acceptance.py  the tables of measured acceptance
     real_pair.py  the table of a real pair's speedups end to end

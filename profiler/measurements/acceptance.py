@@ -7,11 +7,11 @@ derived is made anew each time.
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
+from profiler.measurements.cells import acceptance_labels, cell_id, not_yet_in
 from profiler.measurements.columns import METHODS, Column, column
 from profiler.measurements.table import Row, read_json_lines, read_table, write_table
 
@@ -69,23 +69,20 @@ PROMPT_COLUMNS: tuple[Column, ...] = (
 def merge_acceptance(sweep: Path, folder: Path) -> int:
     """Add an acceptance sweep's --out folder to the tables; the number of new cells."""
     cells, prompts = read_acceptance(folder)
-    known = {(cell["key"], cell["measured_at"]) for cell in cells}
     runs: dict[str, int] = defaultdict(int)
     for cell in cells:
         runs[cell["cell_id"]] = max(runs[cell["cell_id"]], cell["run"])
     new: list[Row] = []
-    for raw in read_json_lines(sweep / "acceptance_cells.jsonl"):
-        if (raw["key"], raw["measured_at"]) in known:
-            continue
-        cell_id = hashlib.sha256(raw["key"].encode()).hexdigest()[:10]
-        runs[cell_id] += 1
-        new.append(raw | {"cell_id": cell_id, "run": runs[cell_id]})
+    for raw in not_yet_in(cells, read_json_lines(sweep / "acceptance_cells.jsonl")):
+        name = cell_id(raw["key"])
+        runs[name] += 1
+        new.append(raw | {"cell_id": name, "run": runs[name]})
     latest = {row["key"]: row for row in new}  # a sweep measures a key once
     prompts += [
         raw | {"cell_id": latest[raw["key"]]["cell_id"], "run": latest[raw["key"]]["run"]}
         for raw in read_json_lines(sweep / "acceptance_prompts.jsonl") if raw["key"] in latest
     ]  # fmt: skip
-    write_table(folder / CELLS_FILE, CELL_COLUMNS, [labelled(row) for row in [*cells, *new]])
+    write_table(folder / CELLS_FILE, CELL_COLUMNS, [row | acceptance_labels(row) for row in [*cells, *new]])
     write_table(folder / PROMPTS_FILE, PROMPT_COLUMNS, prompts)
     return len(new)
 
@@ -95,21 +92,6 @@ def read_acceptance(folder: Path) -> tuple[list[Row], list[Row]]:
     if not (folder / CELLS_FILE).exists():
         return [], []
     return read_table(folder / CELLS_FILE, CELL_COLUMNS), read_table(folder / PROMPTS_FILE, PROMPT_COLUMNS)
-
-
-def labelled(row: Row) -> Row:
-    """A cell with its labels, from its own counts."""
-    drafts, steps = row["drafts"], row["decode_steps"]
-    accepted = list(row["accepted_per_position"] or ())
-    reached = [drafts, *accepted]
-    rates = [round(now / before, 4) for before, now in zip(reached, accepted, strict=False) if before]
-    return row | {
-        "acceptance_length": round(1 + row["accepted_tokens"] / drafts, 4) if drafts else None,
-        "tokens_per_step": round(row["decode_tokens"] / steps, 4) if steps else 1.0,
-        "draft_share": round(drafts / steps, 4) if steps else 0.0,
-        "acceptance_per_position": tuple(rates) or None,
-        "accepted_per_position": tuple(accepted) or None,
-    }
 
 
 def acceptance_problems(cells: Iterable[Row], prompts: Iterable[Row]) -> list[str]:
@@ -125,6 +107,6 @@ def acceptance_problems(cells: Iterable[Row], prompts: Iterable[Row]) -> list[st
             problems.append(f"{name}: {len(own)} prompts of {cell['prompts']}")
         elif sum(prompt["decode_steps"] for prompt in own) != cell["decode_steps"]:
             problems.append(f"{name}: its prompts' steps do not add up")
-        if {name: cell[name] for name in cell} != labelled(cell):
+        if cell != cell | acceptance_labels(cell):
             problems.append(f"{name}: labels not derived anew")
     return problems + [f"{PROMPTS_FILE}: prompts of no cell: {cell}" for cell, _ in by_cell]

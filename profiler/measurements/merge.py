@@ -7,13 +7,13 @@ added twice.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
+from profiler.measurements.cells import by_engine, not_yet_in, numbered
 from profiler.measurements.columns import CELL_COLUMNS, ENGINE_COLUMNS
 from profiler.measurements.estimate import balanced_tokens_per_s, prefill_seconds, row_flags, tpot_by_little_ms
 from profiler.measurements.table import (
@@ -35,9 +35,9 @@ def merge_sweep(sweep: Path, folder: Path) -> tuple[int, int]:
     cells = read_cells(folder) if (folder / CELLS_FILE).exists() else []
     engines = read_engines(folder) if (folder / CELLS_FILE).exists() else []
     raw_cells, raw_engines = read_json_lines(sweep / "rows.jsonl"), read_json_lines(sweep / "engines.jsonl")
-    known_engines, known_cells = {e["engine_id"] for e in engines}, {(c["key"], c["measured_at"]) for c in cells}
+    known_engines = {e["engine_id"] for e in engines}
     new_engines, new_cells = [], []
-    rest = [row for row in raw_cells if (row["key"], row["measured_at"]) not in known_cells]
+    rest = not_yet_in(cells, raw_cells)
     for raw in raw_engines:
         own = [row for row in raw_cells if _same_engine(row, raw)]
         engine = engine_row(raw, own)
@@ -130,19 +130,13 @@ def cell_from_raw(raw: Mapping[str, Any], engine_id: str) -> Row:
 
 def derive(cells: Iterable[Row]) -> list[Row]:
     """All rows in the order of their cells, with runs, labels, baselines and flags."""
-    rows = sorted(cells, key=lambda row: row["measured_at"])
-    runs: dict[str, int] = defaultdict(int)
-    for row in rows:
-        row["cell_id"] = hashlib.sha256(row["key"].encode()).hexdigest()[:10]
-        runs[row["cell_id"]] += 1
-        row["run"] = runs[row["cell_id"]]
+    rows = numbered(cells)
     for row in rows:
         _measure(row, rows)
     _pair(rows)
     for row in rows:
         row["flags"] = " ".join(row_flags(row)) or None
-    order = {row["engine"]: place for place, row in reversed(list(enumerate(rows)))}
-    return sorted(rows, key=lambda row: (order[row["engine"]], row["measured_at"]))
+    return by_engine(rows)
 
 
 def _measure(row: Row, rows: Sequence[Row]) -> None:

@@ -10,13 +10,13 @@ who else is in the batch, so that even two passes of one arm differ now and then
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from profiler.measurements.cells import acceptance_labels, by_engine, not_derived_anew, not_yet_in, numbered
 from profiler.measurements.columns import METHODS, Column, column
 from profiler.measurements.table import Row, read_json_lines, read_table, write_table
 
@@ -115,11 +115,10 @@ REAL_COLUMNS: tuple[Column, ...] = (
 def merge_real_pair(run: Path, folder: Path) -> int:
     """Add a run's --out folder to the table; the number of new cells."""
     cells = read_real_pair(folder)
-    known = {(cell["key"], cell["measured_at"]) for cell in cells}
     new = [
         raw | {"answer_digests": " ".join(raw["answer_digests"]) if raw["answer_digests"] else None}
-        for raw in read_json_lines(run / "real_pair_cells.jsonl") if (raw["key"], raw["measured_at"]) not in known
-    ]  # fmt: skip
+        for raw in not_yet_in(cells, read_json_lines(run / "real_pair_cells.jsonl"))
+    ]
     write_table(folder / CELLS_FILE, REAL_COLUMNS, derive_real_pair([*cells, *new]))
     return len(new)
 
@@ -139,12 +138,8 @@ def rederive_real_pair(folder: Path) -> int:
 
 def derive_real_pair(cells: Iterable[Row]) -> list[Row]:
     """All rows by engine and time, with runs, labels, baselines and flags."""
-    rows = sorted((dict(cell) for cell in cells), key=lambda row: str(row["measured_at"]))
-    runs: dict[str, int] = defaultdict(int)
+    rows = numbered(dict(cell) for cell in cells)
     for row in rows:
-        row["cell_id"] = hashlib.sha256(row["key"].encode()).hexdigest()[:10]
-        runs[row["cell_id"]] += 1
-        row["run"] = runs[row["cell_id"]]
         row |= _labels(row)
     baselines: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
@@ -152,25 +147,17 @@ def derive_real_pair(cells: Iterable[Row]) -> list[Row]:
             baselines[_point(row)].append(row)
     for row in rows:
         row |= _against(row, baselines.get(_point(row), []) if row["method"] != "none" else [])
-    order = {row["engine"]: place for place, row in reversed(list(enumerate(rows)))}
-    return sorted(rows, key=lambda row: (order[row["engine"]], row["measured_at"]))
+    return by_engine(rows)
 
 
 def _labels(row: Row) -> Row:
     """What follows from a row's own counts."""
-    drafts, steps, accepted = row["drafts"], row["decode_steps"], tuple(row["accepted_per_position"] or ())
     e2e_ms = 1e3 * row["concurrency"] * row["measured_s"] / row["completions"]
     answer = row["answer_tokens"] / row["completions"]
     timed = row["ttft_ms_mean"] is not None and answer > 1
-    rates = [round(now / before, 4) for before, now in zip((drafts, *accepted), accepted, strict=False) if before]
-    return {
+    return acceptance_labels(row) | {
         "e2e_ms": round(e2e_ms, 4),
         "tpot_ms": round(max(e2e_ms - row["ttft_ms_mean"], 0.0) / (answer - 1), 4) if timed else None,
-        "acceptance_length": round(1 + row["accepted_tokens"] / drafts, 4) if drafts else None,
-        "tokens_per_step": round(row["decode_tokens"] / steps, 4) if steps else 1.0,
-        "draft_share": (round(drafts / steps, 4) if steps else 0.0) if row["method"] != "none" else None,
-        "acceptance_per_position": tuple(rates) or None,
-        "accepted_per_position": accepted or None,
         "repeat_output_tokens_per_s": tuple(row["repeat_output_tokens_per_s"]),
         "repeatable_share": None if row["answers_alike"] is None else round(row["answers_alike"] / row["answers"], 4),
     }
@@ -214,11 +201,9 @@ def _point(row: Row) -> str:
 
 def real_pair_problems(cells: Sequence[Row]) -> list[str]:
     """What is wrong across columns, one line each."""
-    problems = []
-    for row, again in zip(cells, derive_real_pair(cells), strict=True):
+    problems = not_derived_anew(CELLS_FILE, REAL_COLUMNS, cells, derive_real_pair(cells))
+    for row in cells:
         name = f"{CELLS_FILE}: {row['cell_id']} run {row['run']}"
-        if odd := [c.name for c in REAL_COLUMNS if c.derived and row[c.name] != again[c.name]]:
-            problems.append(f"{name}: not derived anew: {', '.join(odd)}")
         if not row["accepted_tokens"] <= row["drafted_tokens"] <= row["drafts"] * row["num_speculative_tokens"]:
             problems.append(f"{name}: more accepted than drafted, or more drafted than k a draft")
         if sum(row["accepted_per_position"] or ()) != row["accepted_tokens"]:

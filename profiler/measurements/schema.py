@@ -7,16 +7,16 @@ Needs pandera (the `dev` extra); refused with that remedy where it is not instal
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from profiler.errors import InputError
 from profiler.measurements import acceptance, real_pair
+from profiler.measurements.cells import cell_id, not_derived_anew
 from profiler.measurements.columns import CELL_COLUMNS, ENGINE_COLUMNS, Column
 from profiler.measurements.merge import derive
-from profiler.measurements.table import Row, read_cells, read_engines
+from profiler.measurements.table import CELLS_FILE, Row, read_cells, read_engines
 
 MOST_BYTES = 5_000_000
 MOST_PROMPT_TOKENS = 256 * 1024  # of one cell: concurrency x input
@@ -71,7 +71,7 @@ def _speculation_is_whole(row: Row) -> bool:
 _CELL_RULES: dict[str, Callable[[Row], bool]] = {
     "counts contain each other": _counts_contain_each_other,
     "method, k and acceptance agree": _speculation_is_whole,
-    "cell_id is the digest of key": lambda row: hashlib.sha256(row["key"].encode()).hexdigest()[:10] == row["cell_id"],
+    "cell_id is the digest of key": lambda row: cell_id(row["key"]) == row["cell_id"],
     "one rate for each window": lambda row: len(row["repeat_output_tokens_per_s"]) == row["repeats"],
     "at most 256k prompt tokens": lambda row: row["concurrency"] * row["input_tokens"] <= MOST_PROMPT_TOKENS,
     "a speedup has its baseline": lambda row: (row["speedup_end_to_end"] is None) == (row["baseline_id"] is None),
@@ -139,9 +139,5 @@ def _across(cells: list[Row], engines: list[Row]) -> list[str]:
         for row in cells if row["baseline_id"] and row["baseline_id"] not in baselines
     ]  # fmt: skip
     if not problems:
-        for row, again in zip(cells, derive(dict(row) for row in cells), strict=True):
-            odd = [c.name for c in CELL_COLUMNS if c.derived and row[c.name] != again[c.name]]
-            if odd:
-                name = f"{row['cell_id']} run {row['run']}"
-                problems.append(f"cost_cells.csv: {name}: not derived anew: {', '.join(odd)}")
+        problems = not_derived_anew(CELLS_FILE, CELL_COLUMNS, cells, derive(dict(row) for row in cells))
     return problems

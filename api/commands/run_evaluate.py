@@ -23,7 +23,7 @@ _COLUMNS = {
 
 def run_evaluate(data: Path, *, as_json: bool) -> int:
     """Evaluate and print; 0."""
-    parts, _ = evaluate_all(Cells.read(data), folders=[data], artefacts=FOLDER)
+    parts = evaluate_all(Cells.read(data), folders=[data], artefacts=FOLDER)
     if as_json:
         print(json.dumps(parts, ensure_ascii=False))
         return 0

@@ -7,7 +7,6 @@ contradict the predicted speedup or need a dozen more inputs; the table tells wh
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ import numpy as np
 from models.acceptance import AcceptanceModel
 from models.acceptance.coefficients import ARTEFACT as ACCEPTANCE
 from models.acceptance.coefficients import coefficients_of
-from models.artefact import FOLDER, MANIFEST, read_manifest, read_numbers, write_numbers
+from models.artefact import MANIFEST, read_manifest, read_numbers, write_numbers
 from models.benefit.classifier import ARTEFACT, FEATURES
 from models.benefit.classifier import COMPOSITION as COMPOSITION_KIND
 from models.benefit.classifier import SLOPE as SLOPE_KIND
@@ -36,6 +35,7 @@ from models.training.benefit_learners import COMPOSITION, LEARNERS, SLOPE, slope
 from models.training.benefit_rows import THRESHOLDS, Nested, balanced
 from models.training.cells import Cells
 from models.training.folds import TARGET_OUT
+from models.training.held_out import workers_for
 from profiler.measurements import read_cells, read_engines
 from profiler.measurements.table import CELLS_FILE
 
@@ -48,6 +48,7 @@ class Ablation:
 
     scores: dict[str, Scores]
     pays: dict[str, float]
+    slope: float  # calibrated on everything
     cells: int
     targets: tuple[str, ...]
 
@@ -73,44 +74,39 @@ class Ablation:
         }
 
 
-def train_benefit(cells: Cells, out: Path, *, data_sha256: str, processes: int | None = None) -> None:
-    """Choose between the composition alone and its calibrated slope with each target out, fit, and write to `out`.
+def train_benefit(found: Ablation, out: Path, *, data_sha256: str) -> None:
+    """Choose between the composition alone and its calibrated slope by their scores with a target out; write to `out`.
 
-    Acceptance is predicted by the artefact in `out`, or by the shipped one where there is none. The composition alone
-    ships where cells of one target are all there is.
+    The composition alone ships where cells of one target are all there is.
     """
-    spare, acceptance = np.ones(len(cells)), acceptance_of(out)
-    scores = held_out_scores(
-        cells, TARGET_OUT, (COMPOSITION, SLOPE), spare=spare, acceptance=acceptance, processes=_workers(processes)
-    )
+    scores = found.scores.get(TARGET_OUT)
     held_out = {} if scores is None else {name: decisive_log_loss(scores, name) for name in (COMPOSITION, SLOPE)}
     better = bool(held_out) and held_out[SLOPE] < held_out[COMPOSITION] - EQUAL_LOG_LOSS
-    everything = training_questions(Nested(cells, acceptance), np.ones(len(cells), dtype=np.bool_), spare=spare)
-    slope = slope_of(cells, everything)
     numbers = {
         "kind": SLOPE_KIND if better else COMPOSITION_KIND,
-        "slope": round(slope, 4),
+        "slope": round(found.slope, 4),
         "held_out_log_loss": {name: round(value, 4) for name, value in held_out.items()},
-        "data": {"file": CELLS_FILE, "sha256": data_sha256, "cells": int(cells.judged.sum())},
+        "data": {"file": CELLS_FILE, "sha256": data_sha256, "cells": found.cells},
         "thresholds": [round(threshold, 4) for threshold in THRESHOLDS],
     }
     write_numbers(ARTEFACT, numbers, features=FEATURES, folder=out, data_sha256=data_sha256)
 
 
 def evaluate_benefit(
-    cells: Cells, *, folders: Sequence[Path], artefacts: Path = FOLDER,
-    families: Sequence[str] = BENEFIT_FAMILIES, processes: int | None = None,
+    cells: Cells, *, folders: Sequence[Path], artefacts: Path, families: Sequence[str] = BENEFIT_FAMILIES,
+    processes: int | None = None,
 ) -> Ablation:  # fmt: skip
     """The held-out table of all competitors.
 
     folders: those that the cells were read from, for the engines' memory. artefacts: the folder whose acceptance model
-    predicts. Raises MeasurementsError.
+    predicts, the shipped one where it has none. Raises MeasurementsError.
     """
     spare, names = spare_memory(cells, folders), [learner.name for learner in LEARNERS]
     acceptance = acceptance_of(artefacts)
+    processes = workers_for(cells) if processes is None else processes
     scores = {}
     for family in families:
-        found = held_out_scores(cells, family, names, spare=spare, acceptance=acceptance, processes=_workers(processes))
+        found = held_out_scores(cells, family, names, spare=spare, acceptance=acceptance, processes=processes)
         if found is not None:
             scores[family] = found
     everything = training_questions(Nested(cells, acceptance), np.ones(len(cells), dtype=np.bool_), spare=spare)
@@ -119,7 +115,8 @@ def evaluate_benefit(
         "each target, method, k and band alike": float((balanced(cells, everything) * everything.pays).sum()),
         "as the workload": float((everything.weight * everything.pays).sum() / everything.weight.sum()),
     }
-    return Ablation(scores, pays, int(cells.judged.sum()), tuple(np.unique(cells.target[cells.judged]).tolist()))
+    targets = tuple(np.unique(cells.target[cells.judged]).tolist())
+    return Ablation(scores, pays, slope_of(cells, everything), int(cells.judged.sum()), targets)
 
 
 def decisive_log_loss(scores: Mapping[str, Mapping[str, Mapping[str, Any]]], name: str) -> float:
@@ -143,7 +140,3 @@ def acceptance_of(folder: Path) -> AcceptanceModel:
     has_one = (folder / MANIFEST).exists() and ACCEPTANCE in read_manifest(folder)
     numbers = read_numbers(ACCEPTANCE, features=STRUCTURES, folder=folder if has_one else None)
     return AcceptanceModel.of(coefficients_of(numbers))
-
-
-def _workers(processes: int | None) -> int:
-    return (os.cpu_count() or 1) if processes is None else processes

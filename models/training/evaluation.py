@@ -72,12 +72,12 @@ class Evaluation:
         }
 
 
-def evaluate(cells: Cells, *, folders: Sequence[Path], processes: int | None = None) -> Evaluation:
+def evaluate(cells: Cells, *, folders: Sequence[Path]) -> Evaluation:
     """Refit for every fold and score; `folders` have the tables (runs of one cell give the noise floor)."""
     noise = noise_floor(row for folder in folders for row in read_cells(folder))
     floor = speedup_floor(noise)
     everything = fit(cells, np.ones(len(cells), dtype=np.bool_))
-    predictions = held_out_families(cells, everything, processes=processes)
+    predictions = held_out_families(cells, everything)
     others = rivals(cells) | read_outside_rivals(cells, folders[0].parent / "rivals")
     table: dict[str, dict[str, dict[str, Figures]]] = {}
     for family, held in predictions.items():

@@ -22,7 +22,7 @@ from models.training.benefit_card import benefit_part, write_benefit_card
 from models.training.card import build_card, step_cost_card, write_card
 from models.training.cells import Cells
 from models.training.evaluation import evaluate
-from models.training.held_out import target_out_residuals, workers_for
+from models.training.held_out import target_out_residuals
 from models.training.intervals import calibrate
 from models.training.own_rows import OwnRows, compare_own_rows
 from models.training.step_cost import fit
@@ -55,32 +55,29 @@ class Trained:
     own_rows: OwnRows | None
 
 
-def train(folders: Sequence[Path], out: Path, *, processes: int | None = None) -> Trained:
+def train(folders: Sequence[Path], out: Path) -> Trained:
     """Rebuild every artefact and the card in `out` from folders of tables. Raises MeasurementsError."""
     cells, digest = Cells.read(*folders), data_digest(folders)
-    processes = workers_for(cells) if processes is None else processes
     train_step_cost(cells, out, data_sha256=digest)
     train_acceptance(*folders, out=out)
-    train_benefit(cells, out, data_sha256=digest, processes=processes)
-    parts, benefit = evaluate_all(cells, folders=folders, artefacts=out, processes=processes)
+    benefit = evaluate_benefit(cells, folders=folders, artefacts=out)
+    train_benefit(benefit, out, data_sha256=digest)
     write_benefit_card(benefit, out)
+    parts = _parts(cells, benefit, folders=folders, artefacts=out)
     card = build_card(parts, folders=folders, out=out)
     write_card(card, out)
     return Trained(card, compare_own_rows(cells))
 
 
-def evaluate_all(
-    cells: Cells, *, folders: Sequence[Path], artefacts: Path, processes: int | None = None
-) -> tuple[dict[str, Any], Ablation]:
-    """The held-out figures of each model, as in the card, and the benefit classifier's own table.
+def evaluate_all(cells: Cells, *, folders: Sequence[Path], artefacts: Path) -> dict[str, Any]:
+    """The held-out figures of each model, as in the card; artefacts: the folder whose benefit classifier is told of."""
+    benefit = evaluate_benefit(cells, folders=folders, artefacts=artefacts)
+    return _parts(cells, benefit, folders=folders, artefacts=artefacts)
 
-    artefacts: the folder whose benefit classifier is told of.
-    """
-    processes = workers_for(cells) if processes is None else processes
-    benefit = evaluate_benefit(cells, folders=folders, processes=processes)
-    parts = {
-        "step_cost": step_cost_card(cells, evaluate(cells, folders=folders, processes=processes)),
+
+def _parts(cells: Cells, benefit: Ablation, *, folders: Sequence[Path], artefacts: Path) -> dict[str, Any]:
+    return {
+        "step_cost": step_cost_card(cells, evaluate(cells, folders=folders)),
         "acceptance": evaluate_acceptance(*folders),
         "benefit": benefit_part(benefit, artefacts),
     }
-    return parts, benefit

@@ -2,25 +2,18 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from models.artefact import FOLDER
 from models.benefit.classifier import ARTEFACT
-from models.training.benefit import train_benefit
+from models.training.benefit import evaluate_benefit, train_benefit
 from models.training.benefit_card import CARD
 from models.training.benefit_learners import LEARNERS
 from models.training.benefit_rows import FEATURES, GIVEN, PREDICTED, THRESHOLDS, Nested, balanced, questions
-from models.training.cells import Cells
-
-DATA = Path(__file__).resolve().parents[3] / "data" / "measurements"
-
-
-@pytest.fixture(scope="module")
-def cells():
-    return Cells.read(DATA)
+from models.training.folds import TARGET_OUT
+from tests.models.training.conftest import MEASUREMENTS
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +93,8 @@ def test_consistent_learners_are_on_the_prediction_s_side(cells, composed, learn
 
 def test_training_again_gives_what_ships(cells, tmp_path):
     """The shipped artefact was made from these cells: the same choice, and the slope where it is used."""
-    train_benefit(cells, tmp_path, data_sha256="0", processes=1)
+    found = evaluate_benefit(cells, folders=[MEASUREMENTS], artefacts=FOLDER, families=(TARGET_OUT,), processes=1)
+    train_benefit(found, tmp_path, data_sha256="0")
     made, shipped = (json.loads((folder / ARTEFACT).read_text()) for folder in (tmp_path, FOLDER))
     assert shipped["data"]["cells"] == made["data"]["cells"]
     assert shipped["kind"] == made["kind"]

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import numpy as np
+from scipy.special import ndtr
 
 from advisor.gate.policy import GatePolicy
-from advisor.gate.rules import bounded, exact, implied_log_sd, judge_age, judge_method, lognormal_speedup, unknown
+from advisor.gate.rules import bounded, exact, implied_log_sd, judge_age, judge_method, speedup_rule, unknown
 from advisor.gate.sequential import share_bounds
 from advisor.gate.verdict import GateVerdict, RuleOutcome, combine
 from profiler.errors import EvidenceError
@@ -94,10 +95,15 @@ def _speedup(policy: GatePolicy, point: Point) -> RuleOutcome:
         why = f"too few of {point.pairs} pairs tell a speedup"
         return unknown(policy, "min_speedup", why, remedy=_MORE)
     # The shown interval is widened for the looks, so the spread that it implies is the larger one after several.
-    shown_sd = implied_log_sd(ratio.low, ratio.high, level=ratio.level)
+    log_sd = max(ratio.log_sd, implied_log_sd(ratio.low, ratio.high, level=ratio.level))
+    limit = policy.rules.min_speedup
+    assert limit is not None
+    reached = ratio.value >= limit
+    probability = float(ndtr(math.log(ratio.value / limit) / log_sd)) if log_sd > 0.0 else float(reached)
     objective = "end to end" if policy.objective_judged == "end_to_end" else "per output token"
-    return lognormal_speedup(
-        policy, value=ratio.value, low=ratio.low, high=ratio.high, log_sd=max(ratio.log_sd, shown_sd),
+    return speedup_rule(
+        policy, value=ratio.value, low=ratio.low, high=ratio.high,
+        probability=probability,
         evidence=f"measured speedup {objective} over {ratio.pairs} prompts, {ratio.looks} looks",
     )  # fmt: skip
 

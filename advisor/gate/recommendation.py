@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from advisor.gate.policy import GatePolicy
-from advisor.gate.rules import exact, implied_log_sd, judge_age, judge_method, lognormal_speedup, unknown
+from advisor.gate.rules import exact, implied_log_sd, judge_age, judge_method, speedup_rule, unknown
 from advisor.gate.verdict import GateVerdict, RuleOutcome, combine
 from advisor.identity import made_at
 from advisor.recommendation import Interval, Recommendation
+from advisor.verdict import probability_of
 from profiler.errors import EvidenceError
 
 _MEASURE = "measure it: specworth profile, or gate two servers with --control and --canary"
@@ -60,8 +61,11 @@ def _speedup(policy: GatePolicy, answer: Recommendation) -> RuleOutcome:
     interval, where = _interval(policy, answer)
     objective = "end to end" if policy.objective_judged == "end_to_end" else "per output token"
     log_sd = implied_log_sd(interval.low, interval.high, level=answer.speedup.level)
-    found = lognormal_speedup(
-        policy, value=interval.value, low=interval.low, high=interval.high, log_sd=log_sd,
+    limit = policy.rules.min_speedup
+    assert limit is not None
+    found = speedup_rule(
+        policy, value=interval.value, low=interval.low, high=interval.high,
+        probability=probability_of(interval.value, log_sd, min_speedup=limit),  # as the recommendation itself has it
         evidence=f"{answer.basis} speedup {objective} {where}",
     )  # fmt: skip
     blocked = next((reason.text for reason in answer.reasons if reason.factor == "cannot_run"), None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from datetime import datetime, timedelta
 
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 from advisor.gate.policy import GatePolicy, age_seconds
 from advisor.gate.verdict import Outcome, RuleOutcome
@@ -57,13 +57,12 @@ def implied_log_sd(low: float, high: float, *, level: float) -> float:
     return math.log(high / low) / (2.0 * float(ndtri(0.5 + level / 2.0)))
 
 
-def lognormal_speedup(
-    policy: GatePolicy, *, value: float, low: float, high: float, log_sd: float, evidence: str
+def speedup_rule(
+    policy: GatePolicy, *, value: float, low: float, high: float, probability: float, evidence: str
 ) -> RuleOutcome:
-    """`min_speedup` for a speedup whose logarithm is Gaussian; low and high are only shown."""
+    """`min_speedup`, by P(speedup >= what it asks for); value, low and high are shown."""
     limit, confidence = policy.rules.min_speedup, policy.confidence_asked
     assert limit is not None
-    probability = float(ndtr(math.log(value / limit) / log_sd)) if log_sd > 0.0 else float(value >= limit)
     outcome: Outcome = "pass" if probability >= confidence else "fail" if 1.0 - probability >= confidence else "not yet"
     text = (
         f"{value:.2f}x ({low:.2f}x to {high:.2f}x), at least {limit:g}x; P = {probability:.1%}, asked {confidence:.4g}"

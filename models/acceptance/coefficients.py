@@ -128,7 +128,6 @@ def read_coefficients(folder: Path | None = None) -> AcceptanceCoefficients:
     return coefficients_of(read_numbers(ARTEFACT, features=STRUCTURES, folder=folder))
 
 
-def write_coefficients(coefficients: AcceptanceCoefficients, *, folder: Path, data_sha256: str) -> Path:
+def write_coefficients(coefficients: AcceptanceCoefficients, *, folder: Path, data_sha256: str) -> None:
     """Write the artefact and its entry in the folder's manifest."""
     write_numbers(ARTEFACT, document_of(coefficients), features=STRUCTURES, folder=folder, data_sha256=data_sha256)
-    return folder / ARTEFACT

@@ -7,14 +7,13 @@ published tables alone are written, and the card says so.
 from __future__ import annotations
 
 import hashlib
-from functools import cache
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from models.acceptance.coefficients import AcceptanceCoefficients, write_coefficients
-from models.artefact import FOLDER
 from models.training.acceptance_card import acceptance_text, card_lines
 from models.training.acceptance_evaluation import evaluate_rows, structured_table, with_spreads
 from models.training.acceptance_features import FEATURES_FILE
@@ -27,21 +26,24 @@ from profiler.measurements.acceptance import CELLS_FILE, PROMPTS_FILE
 TEXT = "acceptance.md"
 
 
-def train_acceptance(*folders: Path, out: Path = FOLDER) -> tuple[Path, ...]:
-    """Rebuild acceptance.json, its entry in the manifest, and acceptance.md in `out`; the written files.
+def train_acceptance(*folders: Path, out: Path) -> dict[str, Any]:
+    """Rebuild acceptance.json, its entry in the manifest, and acceptance.md in `out`; gives the held-out figures, too.
 
     folders: of measurements; rows of all are learned from. Raises MeasurementsError.
     """
-    digest = acceptance_digest(*folders)
-    coefficients, tables = _judged(folders, digest)
-    written = write_coefficients(coefficients, folder=out, data_sha256=digest)
+    coefficients, tables = _judged(folders)
+    write_coefficients(coefficients, folder=out, data_sha256=acceptance_digest(*folders))
     (out / TEXT).write_text(acceptance_text(tables, coefficients), encoding="utf-8")
-    return written, out / TEXT
+    return _part(tables)
 
 
 def evaluate_acceptance(*folders: Path) -> dict[str, Any]:
     """Held-out figures: plain tables by family of folds, and the card's section as lines of Markdown under "text"."""
-    _, tables = _judged(folders, acceptance_digest(*folders))
+    _, tables = _judged(folders)
+    return _part(tables)
+
+
+def _part(tables: dict[str, Any]) -> dict[str, Any]:
     return tables | {"text": card_lines(tables)}
 
 
@@ -52,9 +54,8 @@ def acceptance_digest(*folders: Path) -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
 
 
-@cache
-def _judged(folders: tuple[Path, ...], digest: str) -> tuple[AcceptanceCoefficients, dict[str, Any]]:
-    """What ships and the tables that judge it; kept, since training and its card ask for the same (`digest` tells)."""
+def _judged(folders: Sequence[Path]) -> tuple[AcceptanceCoefficients, dict[str, Any]]:
+    """What ships and the tables that judge it."""
     rows, published = joined_rows([read_rows(folder) for folder in folders]), read_published()
     fit = fit_acceptance(rows, published)
     evaluated = evaluate_rows(rows, published, fit)

@@ -17,7 +17,7 @@ import numpy as np
 from models.artefact import write_numbers
 from models.step_cost.constants import ARTEFACT, CONSTANTS
 from models.training.acceptance import evaluate_acceptance, train_acceptance
-from models.training.benefit import Ablation, evaluate_benefit, train_benefit
+from models.training.benefit import evaluate_benefit, train_benefit
 from models.training.benefit_card import benefit_part, write_benefit_card
 from models.training.card import build_card, step_cost_card, write_card
 from models.training.cells import Cells
@@ -59,11 +59,11 @@ def train(folders: Sequence[Path], out: Path) -> Trained:
     """Rebuild every artefact and the card in `out` from folders of tables. Raises MeasurementsError."""
     cells, digest = Cells.read(*folders), data_digest(folders)
     train_step_cost(cells, out, data_sha256=digest)
-    train_acceptance(*folders, out=out)
+    acceptance = train_acceptance(*folders, out=out)
     benefit = evaluate_benefit(cells, folders=folders, artefacts=out)
     train_benefit(benefit, out, data_sha256=digest)
     write_benefit_card(benefit, out)
-    parts = _parts(cells, benefit, folders=folders, artefacts=out)
+    parts = _parts(cells, acceptance, benefit_part(benefit, out), folders=folders)
     card = build_card(parts, folders=folders, out=out)
     write_card(card, out)
     return Trained(card, compare_own_rows(cells))
@@ -72,12 +72,11 @@ def train(folders: Sequence[Path], out: Path) -> Trained:
 def evaluate_all(cells: Cells, *, folders: Sequence[Path], artefacts: Path) -> dict[str, Any]:
     """The held-out figures of each model, as in the card; artefacts: the folder whose benefit classifier is told of."""
     benefit = evaluate_benefit(cells, folders=folders, artefacts=artefacts)
-    return _parts(cells, benefit, folders=folders, artefacts=artefacts)
+    return _parts(cells, evaluate_acceptance(*folders), benefit_part(benefit, artefacts), folders=folders)
 
 
-def _parts(cells: Cells, benefit: Ablation, *, folders: Sequence[Path], artefacts: Path) -> dict[str, Any]:
-    return {
-        "step_cost": step_cost_card(cells, evaluate(cells, folders=folders)),
-        "acceptance": evaluate_acceptance(*folders),
-        "benefit": benefit_part(benefit, artefacts),
-    }
+def _parts(
+    cells: Cells, acceptance: dict[str, Any], benefit: dict[str, Any], *, folders: Sequence[Path]
+) -> dict[str, Any]:
+    cost = step_cost_card(cells, evaluate(cells, folders=folders))
+    return {"step_cost": cost, "acceptance": acceptance, "benefit": benefit}

@@ -12,18 +12,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from profiler.measurements.cells import acceptance_labels, cell_id, not_yet_in
-from profiler.measurements.columns import METHODS, Column, column
+from profiler.measurements.columns import DRAFT_COUNTS, METHODS, REAL_CELL, Column, column
 from profiler.measurements.table import Row, read_json_lines, read_table, write_table
 
 CELLS_FILE, PROMPTS_FILE = "acceptance_cells.csv", "acceptance_prompts.csv"
 
 CELL_COLUMNS: tuple[Column, ...] = (
-    column("cell_id", "text", "the cell: digest of `key`", derived=True),
-    column("run", "int", "1 for the first measurement of this cell", derived=True, least=1),
-    column("protocol", "int", "version of the protocol", least=1),
-    column("measured_at", "text", "when the cell ended, UTC"),
-    column("engine", "text", "name in its grid file"),
-    column("target", "text", "target model"),
+    *REAL_CELL,
     column("method", "text", "speculative method", among=METHODS[1:]),
     column("drafter", "text", "drafter", required=False),
     column("num_speculative_tokens", "int", "k", least=1, most=16),
@@ -41,10 +36,7 @@ CELL_COLUMNS: tuple[Column, ...] = (
            required=False, derived=True),
     column("decode_tokens", "int", "tokens written, first ones left out", least=0),
     column("decode_steps", "int", "steps that wrote them, over all requests", least=0),
-    column("drafts", "int", "draft sequences proposed", least=0),
-    column("drafted_tokens", "int", "draft tokens proposed", least=0),
-    column("accepted_tokens", "int", "draft tokens accepted", least=0),
-    column("accepted_per_position", "ints", "accepted tokens by draft position", required=False),
+    *DRAFT_COUNTS,
     column("seconds", "float", "all of the cell", least=0),
     column("engine_version", "text", "vLLM's"),
     column("gpu", "text", "as nvidia-smi names it; empty on a CPU", required=False),

@@ -33,6 +33,22 @@ def column(name: str, kind: Kind, meaning: str, required: bool = True, **more: o
 
 METHODS = ("none", "eagle3", "eagle", "draft_model", "ngram", "suffix", "mtp", "medusa")
 
+# Of every table that counts drafts, and the first ones of tables of real weights.
+DRAFT_COUNTS: tuple[Column, ...] = (
+    column("drafts", "int", "draft sequences proposed", least=0),
+    column("drafted_tokens", "int", "draft tokens proposed", least=0),
+    column("accepted_tokens", "int", "draft tokens accepted", least=0),
+    column("accepted_per_position", "ints", "accepted tokens by draft position", required=False),
+)
+REAL_CELL: tuple[Column, ...] = (
+    column("cell_id", "text", "the cell: digest of `key`", derived=True),
+    column("run", "int", "1 for the first measurement of this cell", derived=True, least=1),
+    column("protocol", "int", "version of the protocol", least=1),
+    column("measured_at", "text", "when the cell ended, UTC"),
+    column("engine", "text", "name in its grid file"),
+    column("target", "text", "target model"),
+)
+
 CELL_COLUMNS: tuple[Column, ...] = (
     column("cell_id", "text", "the cell: digest of `key`; equal for every run of it", derived=True),
     column("run", "int", "1 for the first measurement of this cell, 2 for the next", derived=True, least=1),
@@ -103,10 +119,7 @@ CELL_COLUMNS: tuple[Column, ...] = (
     column("generation_tokens", "int", "tokens written", least=0),
     column("decode_tokens", "int", "tokens written, first ones left out", least=0),
     column("prompt_tokens", "int", "tokens of the prompts whose prefill ended", least=0),
-    column("drafts", "int", "draft sequences proposed", least=0),
-    column("drafted_tokens", "int", "draft tokens proposed", least=0),
-    column("accepted_tokens", "int", "draft tokens accepted", least=0),
-    column("accepted_per_position", "ints", "accepted tokens by draft position", required=False),
+    *DRAFT_COUNTS,
     column("preemptions", "int", "requests sent back for lack of cache", least=0),
     column("cached_prompt_tokens", "int", "prompt tokens found in the prefix cache", least=0),
     column("ended_by", "text", "why measuring ended: enough, limit (time of a cell), deadline (of the sweep)",

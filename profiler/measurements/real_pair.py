@@ -17,19 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from profiler.measurements.cells import acceptance_labels, by_engine, not_derived_anew, not_yet_in, numbered
-from profiler.measurements.columns import METHODS, Column, column
+from profiler.measurements.columns import DRAFT_COUNTS, METHODS, REAL_CELL, Column, column
 from profiler.measurements.table import Row, read_json_lines, read_table, write_table
 
 CELLS_FILE = "real_pair_cells.csv"
 SPREAD, LENGTHS_APART = 0.1, 0.05
 
 REAL_COLUMNS: tuple[Column, ...] = (
-    column("cell_id", "text", "the cell: digest of `key`", derived=True),
-    column("run", "int", "1 for the first measurement of this cell", derived=True, least=1),
-    column("protocol", "int", "version of the protocol", least=1),
-    column("measured_at", "text", "when the cell ended, UTC"),
-    column("engine", "text", "name in its grid file"),
-    column("target", "text", "target model"),
+    *REAL_CELL,
     column("method", "text", "speculative method; `none` is the baseline", among=METHODS),
     column("drafter", "text", "drafter", required=False),
     column("num_speculative_tokens", "int", "k, 0 without speculation", least=0, most=16),
@@ -82,10 +77,7 @@ REAL_COLUMNS: tuple[Column, ...] = (
     column("decode_tokens", "int", "of them all but first tokens", least=0),
     column("decode_steps", "int", "steps that wrote those, over all requests", least=0),
     column("prompt_tokens", "int", "tokens of the prompts whose prefill ended", least=0),
-    column("drafts", "int", "draft sequences proposed", least=0),
-    column("drafted_tokens", "int", "draft tokens proposed", least=0),
-    column("accepted_tokens", "int", "draft tokens accepted", least=0),
-    column("accepted_per_position", "ints", "accepted tokens by draft position", required=False),
+    *DRAFT_COUNTS,
     column("preemptions", "int", "requests sent back for lack of cache", least=0),
     column("cached_prompt_tokens", "int", "prompt tokens found in the prefix cache", least=0, most=0),
     column("answers", "int", "answers of the cell, the loop's start included", least=1),

@@ -6,7 +6,7 @@ Crossovers, where the line falls through 1, are marked and named. Needs matplotl
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,40 +41,48 @@ def draw_speedups(rows: Iterable[Row], folder: Path) -> list[Path]:
     return written
 
 
-def new_figure(width_inches: float, height_inches: float) -> Any:  # noqa: ANN401  # matplotlib is imported late
-    """An empty figure that lays itself out. Raises MissingPlotLibraryError."""
+def new_panels(count: int) -> tuple[Any, list[Any]]:
+    """A figure that lays itself out, and so many empty panels on common axes. Raises MissingPlotLibraryError."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingPlotLibraryError(
             "drawing needs matplotlib", got=str(error), remedy="pip install 'specworth[plots]'"
         ) from error
-    return Figure(figsize=(width_inches, height_inches), layout="constrained")
+    columns = min(_COLUMNS, count)
+    lines = -(-count // columns)
+    size = (_PANEL_INCHES[0] * max(columns, 2), _PANEL_INCHES[1] * lines + 0.9)
+    figure = Figure(figsize=size, layout="constrained")
+    panels = list(figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True).flat)
+    for panel in panels[count:]:
+        panel.remove()
+    for panel in panels[:count]:
+        panel.axhline(1.0, color="black", linewidth=0.8)  # below the curves
+    return figure, panels[:count]
+
+
+def scale_axes(panel: Any, ticks: Sequence[int]) -> None:  # noqa: ANN401  # matplotlib is imported late
+    """Speedup over concurrency on a logarithmic axis."""
+    panel.set_xscale("log", base=2)
+    panel.set_xticks(ticks, [str(tick) for tick in ticks])
+    panel.tick_params(labelbottom=True, labelleft=True, labelsize=8)
+    panel.set_xlabel("concurrency", fontsize=8)
+    panel.set_ylabel("speedup, end to end", fontsize=8)
+    panel.grid(alpha=0.25)
 
 
 def _draw(target: str, curves: list[SpeedupCurve]) -> Any:  # noqa: ANN401
     engines = list(dict.fromkeys(curve.engine for curve in curves))
-    columns = min(_COLUMNS, len(engines))
-    lines = -(-len(engines) // columns)
-    figure = new_figure(_PANEL_INCHES[0] * max(columns, 2), _PANEL_INCHES[1] * lines + 0.9)
-    panels = list(figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True).flat)
+    figure, panels = new_panels(len(engines))
     highest = max(max(curve.speedup) for curve in curves)
     lowest = min(min(curve.speedup) for curve in curves)
-    for panel, engine in zip(panels, engines, strict=False):
+    for panel, engine in zip(panels, engines, strict=True):
         own = [curve for curve in curves if curve.engine == engine]
         panel.set_title(f"{own[0].method}, k = {own[0].num_speculative_tokens}\n{engine}", fontsize=9)
-        panel.axhline(1.0, color="black", linewidth=0.8)
         for curve in own:
             _line(panel, curve)
-        panel.set_xscale("log", base=2)
-        panel.set_xticks(_TICKS, [str(tick) for tick in _TICKS])
-        panel.tick_params(labelbottom=True, labelleft=True, labelsize=8)
-        panel.set_xlabel("concurrency", fontsize=8)
-        panel.set_ylabel("speedup, end to end", fontsize=8)
+        scale_axes(panel, _TICKS)
         panel.set_ylim(min(0.45, lowest - 0.1), highest + 0.15)
-        panel.grid(alpha=0.25)
-    for panel in panels[len(engines) :]:
-        panel.remove()
     handles: dict[str, Any] = {}
     for panel in figure.axes:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):

@@ -13,11 +13,9 @@ from statistics import geometric_mean
 from typing import Any
 
 from profiler.measurements.curves import crossovers
-from profiler.measurements.plots import new_figure
+from profiler.measurements.plots import new_panels, scale_axes
 from profiler.measurements.table import Row
 
-_COLUMNS = 3
-_PANEL_INCHES = (4.4, 3.3)
 # Okabe and Ito's palette, which colour-blind readers tell apart.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 _MARKERS = "os^Dv<>P"
@@ -59,30 +57,19 @@ def draw_real_speedups(rows: Iterable[Row], folder: Path) -> list[Path]:
 
 
 def _draw(title: str, engines: dict[str, dict[str, Curve]]) -> Any:  # noqa: ANN401  # matplotlib is imported late
-    columns = min(_COLUMNS, len(engines))
-    lines = -(-len(engines) // columns)
-    figure = new_figure(_PANEL_INCHES[0] * max(columns, 2), _PANEL_INCHES[1] * lines + 0.9)
-    panels = list(figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True).flat)
+    figure, panels = new_panels(len(engines))
     classes = sorted({structure for curves in engines.values() for structure in curves})
     ticks = sorted({slots for curves in engines.values() for curve in curves.values() for slots in curve})
     handles: dict[str, Any] = {}
-    for panel, (engine, curves) in zip(panels, engines.items(), strict=False):
+    for panel, (engine, curves) in zip(panels, engines.items(), strict=True):
         panel.set_title(engine, fontsize=9)
-        panel.axhline(1.0, color="black", linewidth=0.8)
         for structure, curve in curves.items():
             place = classes.index(structure) % len(_COLOURS)
             look = {"color": _COLOURS[place], "marker": _MARKERS[place], "markersize": 4, "linewidth": 1.4}
             (handles[structure],) = panel.plot(list(curve), list(curve.values()), label=structure, **look)
             for crossover in crossovers(list(curve), list(curve.values())):
                 panel.plot([crossover], [1.0], marker="x", markersize=8, markeredgewidth=2, color=_COLOURS[place])
-        panel.set_xscale("log", base=2)
-        panel.set_xticks(ticks, [str(tick) for tick in ticks])
-        panel.tick_params(labelbottom=True, labelleft=True, labelsize=8)
-        panel.set_xlabel("concurrency", fontsize=8)
-        panel.set_ylabel("speedup, end to end", fontsize=8)
-        panel.grid(alpha=0.25)
-    for panel in panels[len(engines) :]:
-        panel.remove()
+        scale_axes(panel, ticks)
     figure.suptitle(f"{title}; a cross marks where the line passes 1", fontsize=10)
     figure.legend([handles[c] for c in classes], classes, loc="outside lower center", ncols=len(classes), fontsize=9)
     return figure

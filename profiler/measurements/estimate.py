@@ -24,8 +24,8 @@ DISAGREEING = 0.05
 SPREAD = 0.2
 UNSTEADY = 0.05  # windows of whole cycles without speculation: no luck is in them, on a quiet host they differ by 2 %
 UNSETTLED = 0.8
-# Protocol 1 let requests prefill in groups that stay together. From 8 on, cells measured again with protocol 2 ran 10 %
-# (8), 3 to 25 % (16 and 32) and up to 58 % faster (256); at 4 and fewer both agree within 2 %.
+# Protocol 1 let requests prefill in groups that stay together. From 8 on, cells measured again with protocol 2 ran 1 to
+# 12 % (8), up to 33 % (16 and 32) and up to 58 % faster (256); at 4 and fewer both agree within 2 %.
 CLUMPED_PROTOCOL, CLUMPED_FROM = 1, 8
 _LEAST_PREFILL_TOKENS = 2048  # shorter prompts alone in an engine are paid in launches, not in compute
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from api.body import read_object
+from api.commands.running_servers import api_key
 from profiler.compatibility import default_gpu_memory_utilization
 from profiler.errors import InputError
 from profiler.observe.watch import server_root
@@ -38,13 +39,9 @@ def attached_servers(options: Mapping[str, Any]) -> Attached | None:
     for name in ("python", "co_resident", "serve_arguments", "speculative_arguments"):
         if options[name]:
             raise InputError(f"--{name.replace('_', '-')} is for servers that are started, not for running ones")
-    variable = options["api_key_env"]
-    key = None if variable is None else os.environ.get(variable)
-    if variable is not None and not key:
-        raise InputError(f"--api-key-env: the environment has no {variable}", remedy=f"export {variable}=...")
     return Attached(
         speculative_url=server_root(spec), baseline_url=None if base is None else server_root(base),
-        model=options["model"], api_key=key,
+        model=options["model"], api_key=api_key(options["api_key_env"]),
     )  # fmt: skip
 
 

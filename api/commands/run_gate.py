@@ -14,11 +14,11 @@ from api.body import read_object
 from api.commands.duration import seconds
 from api.commands.gate_policy import read_policy
 from api.commands.results import check_place, write_whole
+from api.commands.running_servers import api_key, check_method
 from api.findings import field_errors
 from api.report.gate import gate_report, junit_xml, summary
 from api.report.terminal import print_report
-from profiler.deployment import METHODS
-from profiler.errors import EvidenceError, InputError, UnknownNameError
+from profiler.errors import EvidenceError, InputError
 
 EXIT_CODES = {"pass": 0, "fail": 20, "not yet": 21}
 _LIVE = ("window", "every", "model", "method", "api_key_env")
@@ -61,9 +61,7 @@ def _check_options(options: Mapping[str, Any]) -> None:
         odd = [f"--{name.replace('_', '-')}" for name in _LIVE if options[name] is not None]
         if odd:
             raise InputError(f"{odd[0]} is for live servers", expected="--control and --canary with it")
-    if options["method"] is not None and options["method"] not in METHODS:
-        expected = f"one of {', '.join(METHODS)}"
-        raise UnknownNameError("--method: unknown method", expected=expected, got=repr(options["method"]))
+    check_method(options["method"])
 
 
 def _judge(policy: GatePolicy, options: Mapping[str, Any]) -> GateVerdict:
@@ -109,10 +107,7 @@ def _watched(policy: GatePolicy, options: Mapping[str, Any]) -> GateVerdict:
 
     window_s = seconds(options["window"] or "10m", option="--window")
     every_s = min(seconds(options["every"] or "5s", option="--every"), window_s)
-    variable = options["api_key_env"]
-    key = None if variable is None else os.environ.get(variable)
-    if variable is not None and not key:
-        raise InputError(f"--api-key-env: the environment has no {variable}", remedy=f"export {variable}=...")
+    key = api_key(options["api_key_env"])
     servers = Servers(
         control=Endpoint(server_root(options["control"]), api_key=key),
         canary=Endpoint(server_root(options["canary"]), api_key=key),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,10 +9,9 @@ from typing import Any
 
 from api.commands.duration import seconds
 from api.commands.results import check_place, write_whole
+from api.commands.running_servers import api_key, check_method
 from api.report.content import Table
 from api.report.terminal import print_table
-from profiler.deployment import METHODS
-from profiler.errors import InputError, UnknownNameError
 from profiler.observe import Levels, Observation, ObservedSpeculation, Spread, summarise, watch
 from profiler.serving.interruption import interruptible
 
@@ -31,8 +29,7 @@ def run_observe(options: Mapping[str, Any]) -> int:
     length_s = seconds(options["window"], option="--for")
     every_s = min(seconds(options["every"], option="--every"), length_s)
     method = options["method"]
-    if method is not None and method not in METHODS:
-        raise UnknownNameError("--method: unknown method", expected=f"one of {', '.join(METHODS)}", got=repr(method))
+    check_method(method)
     out: Path | None = options["out"]
     if out is not None:
         check_place(out)
@@ -41,7 +38,7 @@ def run_observe(options: Mapping[str, Any]) -> int:
             options["url"],
             seconds=length_s,
             every_s=every_s,
-            api_key=_api_key(options["api_key_env"]),
+            api_key=api_key(options["api_key_env"]),
             model=options["model"],
             on_reading=_progress(length_s),
         )
@@ -64,17 +61,6 @@ def run_observe(options: Mapping[str, Any]) -> int:
     elif out is not None:
         print(f"specworth: observation written to {out}", file=sys.stderr)
     return 0 if failure is None else 1
-
-
-def _api_key(variable: str | None) -> str | None:
-    if variable is None:
-        return None
-    key = os.environ.get(variable)
-    if not key:
-        raise InputError(
-            f"--api-key-env: the environment has no {variable}", remedy=f"set it first: export {variable}=..."
-        )
-    return key
 
 
 def _progress(length_s: float) -> Callable[[float], None] | None:

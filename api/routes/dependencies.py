@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
@@ -78,6 +79,14 @@ def _too_large(limit: int, declared: str | None) -> ProblemError:
     expected = f"at most {limit:,} bytes ({limit / 2**20:g} MiB)"
     what = "the body is too large (send a sample of the prompts: a few hundred say as much)"
     return _one(413, "body-too-large", "The body is too large", what, expected, got)
+
+
+def body_of(schema: str, examples: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """For OpenAPI: a body that is read by hand, whose schema stands in `api.openapi` under this name."""
+    content: dict[str, Any] = {"schema": {"$ref": f"#/components/schemas/{schema}"}}
+    if examples is not None:
+        content["examples"] = examples
+    return {"requestBody": {"required": True, "content": {"application/json": content}}}
 
 
 async def read_body(request: Request, settings: SettingsDep) -> bytes:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
@@ -21,19 +20,14 @@ from api.history import profiles, recommendations
 from api.history.history import History
 from api.jobs.destinations import AllowList, read_address
 from api.problems import ProblemError
-from api.routes.dependencies import BodyDep, HistoryDep, SettingsDep, WorkerDep, parse_object
+from api.routes.dependencies import BodyDep, HistoryDep, SettingsDep, WorkerDep, body_of, parse_object
 from api.routes.rows import unknown_id
 from api.settings import Settings
 from profiler.load import Endpoint
 from profiler.probe.profile import Profile
 
 router = APIRouter(prefix="/v1", tags=["gates"])
-_BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/GateRequest"}}},
-    }
-}
+_BODY = body_of("GateRequest")
 MOST_WATCHES = 4  # at one time; each look of one takes some 30 ms of the process
 _ASK_EVERY_S = 1.0  # whether the caller is still there
 

@@ -25,7 +25,7 @@ from api.history.history import History
 from api.history.recommendations import Filter, Row
 from api.history.record import Label, Labels, Note
 from api.problems import ProblemError
-from api.routes.dependencies import BodyDep, RequiredHistoryDep, SettingsDep, WorkerDep, parse_object
+from api.routes.dependencies import BodyDep, RequiredHistoryDep, SettingsDep, WorkerDep, body_of, parse_object
 from api.routes.rows import ID_PATTERN, PageQuery, json_answer, page_answer, unknown_id
 
 router = APIRouter(prefix="/v1/recommendations", tags=["history"])
@@ -155,17 +155,7 @@ async def get_recommendation(_: Reader, history: RequiredHistoryDep, key: Id) ->
     return json_answer(_listed(row) | documents)
 
 
-_BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {
-                "schema": {"$ref": "#/components/schemas/Changes"},
-                "examples": {"both": {"value": {"labels": ["production"], "note": "rolled out on Monday"}}},
-            }
-        },
-    }
-}
+_BODY = body_of("Changes", {"both": {"value": {"labels": ["production"], "note": "rolled out on Monday"}}})
 
 
 @router.patch("/{id}", response_model=Stored, openapi_extra=_BODY)

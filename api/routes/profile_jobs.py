@@ -33,7 +33,7 @@ from api.jobs.examples import PROFILE_EXAMPLES
 from api.jobs.queue import Submission
 from api.jobs.request import ProfileRequest, check_allowed
 from api.problems import ProblemError
-from api.routes.dependencies import BodyDep, RequiredHistoryDep, SettingsDep, WorkerDep, parse_object
+from api.routes.dependencies import BodyDep, RequiredHistoryDep, SettingsDep, WorkerDep, body_of, parse_object
 from api.routes.rows import ID_PATTERN, PageQuery, json_answer, page_answer, unknown_id
 from profiler.prompts.reading import prompts_from_objects
 
@@ -101,17 +101,7 @@ class ListQuery(PageQuery):
     state: State | None = None
 
 
-_BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {
-                "schema": {"$ref": "#/components/schemas/ProfileRequest"},
-                "examples": PROFILE_EXAMPLES,
-            }
-        },
-    }
-}
+_BODY = body_of("ProfileRequest", PROFILE_EXAMPLES)
 
 
 def _told(row: RowMapping) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from api.access.access import Administrator, ProfileWriter, Reader
 from api.history import profiles as stored
 from api.history.record import ProfileRecord, profile_record
 from api.problems import ProblemError
-from api.routes.dependencies import BodyDep, RequiredHistoryDep, SettingsDep, WorkerDep, parse_object
+from api.routes.dependencies import BodyDep, RequiredHistoryDep, SettingsDep, WorkerDep, body_of, parse_object
 from api.routes.rows import ID_PATTERN, PageQuery, json_answer, page_answer, unknown_id
 from profiler.probe.profile import Profile
 
@@ -67,12 +67,7 @@ class ListQuery(PageQuery):
     target: str | None = Field(None, max_length=300)
 
 
-_BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Profile"}}},
-    }
-}
+_BODY = body_of("Profile")
 
 
 def _listed(row: RowMapping) -> dict[str, Any]:

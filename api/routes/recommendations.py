@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -19,7 +19,7 @@ from api.history import profiles
 from api.history import recommendations as stored
 from api.history.record import RecommendationPost, Record, record_of
 from api.operation.metrics import Metrics
-from api.routes.dependencies import BodyDep, HistoryDep, SettingsDep, WorkerDep, parse_object
+from api.routes.dependencies import BodyDep, HistoryDep, SettingsDep, WorkerDep, body_of, parse_object
 from api.settings import Settings
 from profiler.errors import InputError
 from profiler.probe.profile import Profile
@@ -27,17 +27,7 @@ from profiler.probe.profile import Profile
 router = APIRouter(prefix="/v1", tags=["recommendations"])
 
 # The body is read by hand (limits, repeated keys), so its schema is told by hand too.
-_BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {
-                "schema": {"$ref": "#/components/schemas/RecommendationRequest"},
-                "examples": REQUEST_EXAMPLES,
-            }
-        },
-    }
-}
+_BODY = body_of("RecommendationRequest", REQUEST_EXAMPLES)
 
 
 class Checked(BaseModel):

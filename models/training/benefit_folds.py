@@ -8,9 +8,7 @@ concurrencies, long contexts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 
 import numpy as np
 
@@ -20,12 +18,13 @@ from models.training.benefit_learners import COMPOSITION, LEARNERS
 from models.training.benefit_rows import GIVEN, PREDICTED, THRESHOLDS, Nested, Questions, questions
 from models.training.cells import Cells, Mask
 from models.training.folds import HIGH_OUT, LONG_OUT, POINTS_OUT, TARGET_OUT, Fold, folds
+from models.training.held_out import each_of
+from models.training.metrics import THRESHOLD
 
 MODES = (GIVEN, PREDICTED)
 BENEFIT_FAMILIES = (TARGET_OUT, HIGH_OUT, LONG_OUT, POINTS_OUT)
-DECIDED_AT = 1.05  # the policy's default min_speedup
 ALL_THRESHOLDS = "1.0 to 1.5"
-ASKED: dict[str, tuple[float, ...]] = {ALL_THRESHOLDS: THRESHOLDS, f"{DECIDED_AT:g}": (DECIDED_AT,)}
+ASKED: dict[str, tuple[float, ...]] = {ALL_THRESHOLDS: THRESHOLDS, f"{THRESHOLD:g}": (THRESHOLD,)}
 _BINS = 10
 
 
@@ -79,11 +78,7 @@ def held_out_scores(
     if not parts:
         return None
     tasks = [_Task(cells, part, tuple(names), spare, acceptance) for part in parts]
-    if min(processes, len(tasks)) > 1:
-        with ProcessPoolExecutor(min(processes, len(tasks)), mp_context=get_context("spawn")) as pool:
-            told = list(pool.map(_without, tasks))
-    else:
-        told = [_without(task) for task in tasks]
+    told = each_of(_without, tasks, processes=processes)
     return {
         mode: {name: _scored(cells, [part[mode][name] for part in told], names) for name in ASKED} for mode in MODES
     }

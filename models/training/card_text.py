@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from models.training.evaluation import OURS
 from models.training.folds import TARGET_OUT
 
-OURS = "specworth"
 _COLUMNS = {
     "mape": "MAPE", "p90": "p90", "bias": "bias", "tpot_mape": "TPOT MAPE", "tpot_p90": "TPOT p90",
     "balanced_accuracy": "balanced accuracy", "balanced_accuracy_clear": "clear cells", "regret": "regret",

@@ -8,10 +8,11 @@ on are absent from the fit that it is calibrated on, and the cell that it is jud
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
+from typing import TypeVar
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from models.training.folds import Fold, folds
 from models.training.intervals import Intervals, calibrate
 from models.training.step_cost import Speedups, StepCostFit, fit, predict
 
+Task = TypeVar("Task")
+Answer = TypeVar("Answer")
 _FEW_CELLS = 100
 _BEYOND_LOG_SD = 0.1  # what `models.step_cost.coverage` adds for a method, or a traffic, beyond every measured one
 
@@ -41,13 +44,8 @@ def held_out_families(cells: Cells, everything: StepCostFit, *, processes: int |
     """
     families = folds(cells)
     parts = [(family, part) for family, its in families.items() for part in its]
-    workers = min(workers_for(cells), len(parts)) if processes is None else processes
     tasks = [(cells, part, everything) for _, part in parts]
-    if workers > 1:
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-            found = list(pool.map(_without, tasks))
-    else:
-        found = [_without(task) for task in tasks]
+    found = each_of(_without, tasks, processes=workers_for(cells) if processes is None else processes)
     joined = {}
     for family in families:
         its = [(part, answer) for (of, part), answer in zip(parts, found, strict=True) if of == family]
@@ -61,6 +59,15 @@ def held_out_families(cells: Cells, everything: StepCostFit, *, processes: int |
 def workers_for(cells: Cells) -> int:
     """How many processes are worth their start: each takes seconds to import what a fit of few cells needs for less."""
     return 1 if len(cells) < _FEW_CELLS else os.cpu_count() or 1
+
+
+def each_of(work: Callable[[Task], Answer], tasks: Sequence[Task], *, processes: int) -> list[Answer]:
+    """What `work` makes of each task, in their order, by at most so many processes; alone it stays in this one."""
+    workers = min(processes, len(tasks))
+    if workers <= 1:
+        return [work(task) for task in tasks]
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        return list(pool.map(work, tasks))
 
 
 def _joined(cells: Cells, answers: Sequence[tuple[Fold, Floats]], column: int) -> Floats:

@@ -53,7 +53,6 @@ class StepCostConstants:
     """Values by name, and the spread of a log speedup that they leave open."""
 
     value: dict[str, float]
-    log_sd: dict[str, float]
     band_starts: Floats  # (bands,): lowest concurrency of each band of `residual`
     residual: dict[str, Floats]  # method -> (2, bands): log sd of held-out end-to-end and TPOT speedups
     gap_log_sd: Floats  # (gaps,): what each gap of coverage adds, in the order of GAPS
@@ -76,7 +75,6 @@ def constants_from(document: dict[str, Any]) -> StepCostConstants:
     entries = {name: document["constants"][name] for name in CONSTANTS}
     return StepCostConstants(
         value={name: float(entry["value"]) for name, entry in entries.items()},
-        log_sd={name: float(entry["log_sd"]) for name, entry in entries.items()},
         band_starts=np.array([float(band[0]) for band in document["residual_bands"]]),
         residual={
             method: np.array([sds["end_to_end"], sds["tpot"]], dtype=np.float64)

@@ -42,7 +42,6 @@ class AcceptanceRows:
     prompt_set: Labels
     kind: Labels  # class as its file names it: for baselines and groups, never a feature
     cell: Labels  # cell and run
-    engine: Labels
     setting: Labels  # method, way of drafting, shortest match and temperature in one
     method: Labels
     num_speculative_tokens: NDArray[np.int64]
@@ -137,7 +136,7 @@ def _prompts_of(cell: Row, prompts: Sequence[Row], features: dict[PromptKey, Flo
     least = json.loads(cell["key"])["speculation"].get("prompt_lookup_min") or np.nan
     shared = {
         "prompt_set": cell["prompt_set"], "kind": cell["structure"], "cell": f"{cell['cell_id']}-{cell['run']}",
-        "engine": cell["engine"], "method": cell["method"], "num_speculative_tokens": k,
+        "method": cell["method"], "num_speculative_tokens": k,
         "temperature": cell["temperature"], "probabilistic": cell["draft_sample_method"] == "probabilistic",
         "structured": cell["structured"], "size_ratio": size_ratio(cell["drafter"], cell["target"]),
         "lookup_min": least,
@@ -179,7 +178,7 @@ def _parameters(name: str) -> float:
 
 def _rows(found: list[Row]) -> AcceptanceRows:
     kinds: dict[str, object] = {
-        **dict.fromkeys(("prompt", "prompt_set", "kind", "cell", "engine", "setting", "method"), np.str_),
+        **dict.fromkeys(("prompt", "prompt_set", "kind", "cell", "setting", "method"), np.str_),
         **dict.fromkeys(("probabilistic", "structured"), np.bool_), "num_speculative_tokens": np.int64,
     }  # fmt: skip
     widths = {"structure": len(STRUCTURES), "accepted": POSITIONS}

@@ -51,7 +51,6 @@ class Cells:
     concurrency: Floats
     input_tokens: Floats
     output_tokens: Floats
-    temperature: Floats
     tokens_per_step: Floats  # τ, measured
     acceptance_length: Floats  # AL, measured
     draft_share: Floats  # m, measured
@@ -60,7 +59,6 @@ class Cells:
     step_ms: Floats  # median interval between an engine's outputs
     first_token_ms: Floats
     size_ratio: Floats  # drafter's weight traffic over the target's, the c of the literature's formula; 0 without
-    runs: Floats
     suspect: Mask
     pure: Mask
     baseline: NDArray[np.int64]
@@ -110,7 +108,6 @@ class Cells:
             concurrency=numbers("concurrency"),
             input_tokens=numbers("input_tokens"),
             output_tokens=numbers("output_tokens"),
-            temperature=numbers("temperature"),
             tokens_per_step=numbers("tokens_per_step"),
             acceptance_length=numbers("acceptance_length"),
             draft_share=numbers("draft_share"),
@@ -119,7 +116,6 @@ class Cells:
             step_ms=numbers("step_ms_p50"),
             first_token_ms=numbers("ttft_ms_p50"),
             size_ratio=np.array([_size_ratio(*engine) for engine in ran]),
-            runs=numbers("runs"),
             suspect=np.array([row["suspect"] for row in rows], dtype=np.bool_),
             # Fewer completions than a third of the steps: the median step carries no prefill.
             pure=numbers("completions") < numbers("steps") / 3.0,
@@ -169,7 +165,7 @@ class Cells:
 
 
 def joined_runs(rows: Sequence[Row]) -> list[Row]:
-    """One row a cell: medians of the labels over its runs; adds `runs` and `suspect`."""
+    """One row a cell: medians of the labels over its runs; adds `suspect`."""
     cells: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         cells[row["cell_id"]].append(row)
@@ -180,7 +176,7 @@ def joined_runs(rows: Sequence[Row]) -> list[Row]:
         # What is not a label (steps, completions) is that of the run in the middle.
         middle = sorted(chosen, key=lambda row: float(row["output_tokens_per_s"]))[(len(chosen) - 1) // 2]
         labels = {name: _median([row[name] for row in chosen]) for name in _LABELS}
-        found.append(dict(middle) | labels | {"runs": len(chosen), "suspect": not sound})
+        found.append(dict(middle) | labels | {"suspect": not sound})
     return found
 
 

@@ -32,7 +32,8 @@ def new(
       curl -H 'Authorization: Bearer specworth_ci_...' localhost:8000/v1/recommendations
 
     \b
-    advise asks (and labels), read lists what was asked, profile brings profiles in, admin may do all, and delete.
+    advise asks (and labels), read lists what was asked, profile measures and brings profiles in,
+    admin may do all, and delete.
     """
 
     def job() -> int:

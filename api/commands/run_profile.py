@@ -11,16 +11,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from api.commands.probe_plan import plan_around
 from api.commands.probe_servers import attached_servers, servers_to_start, speculative_config
+from api.commands.probe_session import open_session
 from api.commands.results import check_place, write_whole
 from api.report.profile import print_profile
 from api.report.progress import listener
 from profiler.errors import InputError, SpecworthError
 from profiler.probe.profile import Profile
-from profiler.probe.result import build_profile
-from profiler.probe.session import Session
-from profiler.probe.settings import Attached, Launched, ProbeSettings, Question, refuse_sampling_on_cpu
+from profiler.probe.settings import Attached, Launched, ProbeSettings, refuse_sampling_on_cpu
 from profiler.prompts import read_prompts
 from profiler.prompts.sample import PromptSample
 from profiler.serving.interpreter import Engine
@@ -55,33 +53,12 @@ def _run(
     options: Mapping[str, Any], sample: PromptSample, settings: ProbeSettings, servers: Launched | Attached,
     config: dict[str, Any] | None, engine: Engine, log_folder: Path,
 ) -> int:  # fmt: skip
-    from models.structure import STRUCTURES, structure_probabilities
-
-    classes = structure_probabilities(sample.prompts).argmax(axis=1)
-    target = options["target"] or options["model"] or "(as served)"
-    question = Question(
-        prompts=sample.prompts,
-        structure=[STRUCTURES[i] for i in classes],
-        target=target,
-        source=sample.source,
-        speculation=config,
-        unread=sample.skipped,
-    )
     out: Path = options["out"]
     created = datetime.now(UTC).isoformat(timespec="seconds")
     told = listener(quiet=options["quiet"], events=options["events"])
 
     def build(status: Literal["complete", "partial"], ended: str) -> Profile:
-        return build_profile(
-            session.record,
-            status=status,
-            ended=ended,
-            created=created,
-            environment=session.surroundings.environment(),
-            spending=session.spending,
-            gpus=session.surroundings.gpus_held,
-            usable=len(session.usable),
-        )
+        return session.profile(status=status, ended=ended, created=created)
 
     def save() -> None:
         # What is measured so far outlives even a kill; that the disk is full is told in the end.
@@ -99,15 +76,10 @@ def _run(
         told.finish(part)
         return f"what was measured before is {f'in {out}' if kept else 'on standard output'} (partial)"
 
-    planner, unplanned = plan_around(options, sample, settings, config, engine)
-    session = Session(
-        question, settings, servers, planner=planner, listen=told.listen, save=save,
-        one_class_per_wave=not engine.tells_acceptance_per_request,
+    session = open_session(
+        options, sample, settings, servers, engine, target=options["target"] or options["model"] or "(as served)",
+        source=sample.source, config=config, listen=told.listen, save=save,
     )  # fmt: skip
-    session.surroundings.build_version = engine.version
-    session.surroundings.per_request_metrics = engine.tells_acceptance_per_request
-    if unplanned is not None and settings.look_around:
-        session.record.note(unplanned)
     if options["concurrency"] is None:
         session.record.note(f"no --concurrency was given: {ASSUMED_CONCURRENCY} requests at once are assumed")
     try:

@@ -18,8 +18,8 @@ from typing import Any, Literal
 import orjson
 from sqlalchemy import RowMapping
 
-from api.commands.probe_plan import plan_around
 from api.commands.probe_servers import servers_to_start
+from api.commands.probe_session import open_session
 from api.history.database import Database
 from api.jobs.destinations import AllowList, read_address
 from api.jobs.ending import Ending, State
@@ -28,9 +28,8 @@ from api.jobs.request import AttachSpec, ProfileRequest, attachable, check_allow
 from api.settings import Settings
 from profiler.errors import SpecworthError
 from profiler.probe.profile import Profile
-from profiler.probe.result import build_profile
 from profiler.probe.session import Session
-from profiler.probe.settings import Attached, Launched, ProbeSettings, Question, refuse_sampling_on_cpu
+from profiler.probe.settings import Attached, Launched, ProbeSettings, refuse_sampling_on_cpu
 from profiler.prompts.reading import prompts_from_objects
 from profiler.prompts.sample import PromptSample
 from profiler.serving.interpreter import Engine
@@ -104,36 +103,20 @@ class _Running:
     def _profile(self, status: Literal["complete", "partial"], ended: str) -> Profile:
         session = self._session
         assert session is not None
-        return build_profile(
-            session.record, status=status, ended=ended[:3900], created=self._created,
-            environment=session.surroundings.environment(), spending=session.spending,
-            gpus=session.surroundings.gpus_held, usable=len(session.usable),
-        )  # fmt: skip
+        return session.profile(status=status, ended=ended[:3900], created=self._created)
 
     def _measure(self) -> str:
-        from models.structure import STRUCTURES, structure_probabilities
-
         asked = orjson.loads(self._row["request"]) | {"prompts": orjson.loads(self._row["prompts"])}
         request = ProfileRequest.model_validate(asked)
         check_allowed(request, self._settings)
         sample = prompts_from_objects(request.prompts, seed=request.seed)
         probe = _probe_settings(request)
         servers, engine, options = self._servers(request, sample, probe)
-        planner, unplanned = plan_around(options, sample, probe, request.speculative_config, engine)
-        classes = structure_probabilities(sample.prompts).argmax(axis=1)
-        question = Question(
-            prompts=sample.prompts, structure=[STRUCTURES[i] for i in classes], target=request.told_target,
-            source="POST /v1/profiles", speculation=request.speculative_config, unread=sample.skipped,
+        self._session = open_session(
+            options, sample, probe, servers, engine, target=request.told_target, source="POST /v1/profiles",
+            config=request.speculative_config, listen=self._beat.listen, save=self._save,
         )  # fmt: skip
-        self._session = session = Session(
-            question, probe, servers, planner=planner, listen=self._beat.listen, save=self._save,
-            one_class_per_wave=not engine.tells_acceptance_per_request,
-        )  # fmt: skip
-        session.surroundings.build_version = engine.version
-        session.surroundings.per_request_metrics = engine.tells_acceptance_per_request
-        if unplanned is not None and probe.look_around:
-            session.record.note(unplanned)
-        return session.run()
+        return self._session.run()
 
     def _save(self) -> None:
         """What is measured so far outlives even a kill of this process."""

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from profiler.errors import EndpointError, PromptsError
 from profiler.load import Endpoint, Wave
@@ -20,9 +21,9 @@ from profiler.probe.bracketing import Planner, bracket
 from profiler.probe.comparison import MIN_PAIRS
 from profiler.probe.environment import Surroundings
 from profiler.probe.events import Event, Listener, silent
-from profiler.probe.profile import Arm
+from profiler.probe.profile import Arm, Profile
 from profiler.probe.record import Record, Taken, wave_record
-from profiler.probe.result import speedups_seen
+from profiler.probe.result import build_profile, speedups_seen
 from profiler.probe.rounds import TURNOVERS, Blocks, Round, WavePlan, plan_blocks, plan_round
 from profiler.probe.settings import (
     Attached,
@@ -69,6 +70,13 @@ class Conduct:
         self._starts: Counter[Arm] = Counter()
         self._blocks: Blocks | None = None
         self._rest: list[int] = []
+
+    def profile(self, *, status: Literal["complete", "partial"], ended: str, created: str) -> Profile:
+        """The profile of what was measured until now."""
+        return build_profile(
+            self.record, status=status, ended=ended, created=created, environment=self.surroundings.environment(),
+            spending=self.spending, gpus=self.surroundings.gpus_held, usable=len(self.usable),
+        )  # fmt: skip
 
     @contextlib.contextmanager
     def started(self, arm: Arm, command: ServeCommand, servers: Launched) -> Iterator[Server]:

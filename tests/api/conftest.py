@@ -1,4 +1,7 @@
-"""A real server on a loopback port, and the real console script: what users meet, not what is inside."""
+"""A real server on a loopback port, and the real console script: what users meet, not what is inside.
+
+Both databases are real, too: a file of SQLite, and a PostgreSQL server of Debian's that these tests start.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,9 +21,12 @@ import pytest
 import uvicorn
 
 from api.app import create_app
+from api.history import schema
+from api.history.database import Database, read_url
 from api.main import run as run_command
 from api.settings import Settings
 from tests.advisor.deployments import LLAMA_8B as LLAMA_CONFIG
+from tests.postgresql import Cluster, running
 
 
 @contextlib.contextmanager
@@ -53,6 +60,31 @@ def _data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def serve() -> Callable[[Settings], contextlib.AbstractContextManager[str]]:
     """Starts a server with settings of one's own."""
     return serving
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """One server for all tests; each takes a database of its own."""
+    with running() as started:
+        yield started
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of an empty database, once of each kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'history.sqlite3'}"
+    started: Cluster = request.getfixturevalue("cluster")
+    return started.create(f"test_{uuid.uuid4().hex}")
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    """An empty database with our tables."""
+    opened = Database(read_url(database_url), wait_s=5.0)
+    schema.prepare(opened)
+    yield opened
+    opened.close()
 
 
 @pytest.fixture

@@ -12,16 +12,9 @@ import pytest
 from api.settings import Settings
 from profiler.probe.profile import Profile
 from tests.advisor.profiles import point, profile
-from tests.postgresql import running
 
 PATH = "/v1/recommendations"
 MARK = "zebrafinch-7351"  # stands in prompts, and nowhere else
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with running() as started:
-        yield started
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])

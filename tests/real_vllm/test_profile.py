@@ -17,7 +17,6 @@ import pytest
 
 from profiler.probe.events import Event
 from profiler.probe.profile import Profile
-from profiler.probe.result import build_profile
 from profiler.probe.session import Session
 from profiler.probe.settings import Attached, ProbeSettings, Question
 from profiler.prompts.sample import Message, Prompt
@@ -110,10 +109,7 @@ def test_attached_servers_are_compared_prompt_by_prompt(baseline_server, suffix_
         one_class_per_wave=False,
     )
     ended = run.run()
-    profile = build_profile(
-        run.record, status="complete", ended=ended, created="now", environment=run.surroundings.environment(),
-        spending=run.spending, gpus=run.surroundings.gpus_held, usable=len(run.usable),
-    )  # fmt: skip
+    profile = run.profile(status="complete", ended=ended, created="now")
     point = profile.points[0]
     assert point.identical_share == 1.0
     assert point.pairs == len(run.record.answered("speculative", run.settings.main))

@@ -1,46 +1,16 @@
-"""Both databases, for real: a file of SQLite, and a PostgreSQL server of Debian's that these tests start."""
+"""Records of real answers."""
 
 from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from advisor import advise
-from api.history import schema
-from api.history.database import Database, read_url
 from api.history.record import RecommendationPost, Record, record_of
-from tests.postgresql import Cluster, running
-
-
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[Cluster]:
-    """One server for all tests; each takes a database of its own."""
-    with running() as started:
-        yield started
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of an empty database, once of each kind."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'history.sqlite3'}"
-    started: Cluster = request.getfixturevalue("cluster")
-    return started.create(f"test_{uuid.uuid4().hex}")
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    """An empty database with our tables."""
-    opened = Database(read_url(database_url), wait_s=5.0)
-    schema.prepare(opened)
-    yield opened
-    opened.close()
-
 
 MakeRecord = Callable[..., Record]
 

@@ -16,10 +16,7 @@ import httpx
 import pytest
 
 from api.settings import Settings
-from tests.api.history.conftest import cluster, database, database_url
 from tests.fake_vllm import FakeVllm, Knobs, fake_vllm
-
-__all__ = ["cluster", "database", "database_url"]  # fixtures, for these tests, too
 
 SERVE = Path(__file__).resolve().parents[2] / "fake_serve.py"
 CONFIG = {"method": "ngram", "num_speculative_tokens": 4}

@@ -7,7 +7,6 @@ from typing import Any
 from profiler.load import Patience
 from profiler.probe.events import Event
 from profiler.probe.profile import Profile
-from profiler.probe.result import build_profile
 from profiler.probe.session import Session
 from profiler.probe.settings import Attached, Launched, ProbeSettings, Question
 from profiler.prompts.sample import Message, Prompt
@@ -43,7 +42,4 @@ def session(
 
 def profile_of(run: Session, ended: str = "tested") -> Profile:
     """What the session would have written."""
-    return build_profile(
-        run.record, status="complete", ended=ended, created="now", environment=run.surroundings.environment(),
-        spending=run.spending, gpus=run.surroundings.gpus_held, usable=len(run.usable),
-    )  # fmt: skip
+    return run.profile(status="complete", ended=ended, created="now")

@@ -1,7 +1,7 @@
 """Does one figure keep one rule? The same judgement whatever the figure comes from.
 
 A figure with bounds passes where the whole of its interval keeps the limit, fails where none of it does, and is else
-not yet decided. A lognormal figure (a predicted or bootstrapped speedup) is judged by P(speedup >= limit) against the
+not yet decided. A lognormal figure (a predicted or measured speedup) is judged by P(speedup >= limit) against the
 policy's confidence, which is the same for a one-sided interval of that level. No figure is never a pass.
 """
 

@@ -51,7 +51,7 @@ class Counts(Part):
 
 
 class Ratio(Part):
-    """A measured speedup: its bootstrap interval at `level` (widened for `looks`), and its logarithm's spread."""
+    """A measured speedup: its interval at `level` (widened for `looks`), and its logarithm's spread."""
 
     value: Times
     low: Times

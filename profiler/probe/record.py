@@ -72,7 +72,7 @@ class Record:
     def comparison(self, setting: Setting) -> Comparison | None:
         """Both arms, with intervals widened for the looks planned there."""
         pairs = pair(self.served("baseline", setting), self.served("speculative", setting))
-        return compare(pairs, level=self.settings.level, looks=self.looks.get(setting, 1), seed=self.settings.seed)
+        return compare(pairs, level=self.settings.level, looks=self.looks.get(setting, 1))
 
     def settled(self, setting: Setting) -> str | None:
         """What the interval says of the threshold."""

@@ -30,7 +30,7 @@ def test_a_clear_difference_is_settled_in_the_first_round() -> None:
     point = profile.points[0]
     assert point.pairs == 16
     assert point.tpot is not None
-    assert point.tpot.value == pytest.approx(3.0, rel=0.25)
+    assert 2.0 < point.tpot.value < 4.5  # 3 on an idle host
     assert point.identical_share == 1.0
     assert point.tpot.looks == 3
 

@@ -13,6 +13,7 @@ import numpy as np
 from advisor.candidates import find_candidates
 from advisor.capacity import describe_memory, inspect_load, plan_capacity
 from advisor.choice import choose, describe_alternatives
+from advisor.classes import lengths_by_class
 from advisor.configuration import configure
 from advisor.correction import predict, request_time_factor
 from advisor.deployment import resolve_deployment
@@ -101,7 +102,8 @@ def advise(
     schedule, schedule_warnings = resolve_schedule(
         outlook.schedule if enabled else None, deployment, chosen, fixed_k=best.case.k
     )
-    acceptance = best.acceptance()
+    by_structure = lengths_by_class(deployment, best.case, workload)
+    acceptance = best.acceptance().model_copy(update={"by_structure": by_structure})
     return Recommendation(
         id=new_id(),
         verdict=decision.verdict,

@@ -20,6 +20,7 @@ from advisor.recommendation import Acceptance, Alternative, CurvePoint, Interval
 from advisor.request import Objective, PolicySpec
 from advisor.speedup import Z_LEVEL, Speedups
 from advisor.verdict import best_row, decide, probability_of
+from models.acceptance import AcceptanceEstimate
 from models.estimate import Estimate
 
 
@@ -54,10 +55,9 @@ class Choice:
     def acceptance(self) -> Acceptance:
         """What the target accepts."""
         index, estimate = self.case_index, self.predictions.acceptance
-        spread = Estimate(estimate.acceptance_length - 1.0, estimate.length_log_sd)
         positions = estimate.per_position[index, : self.case.k]
         return Acceptance(
-            length=_plus_one(interval(spread, index)),
+            length=acceptance_length(estimate, index),
             tokens_per_step=_plus_one(interval(self.predictions.gain, index)),
             per_position=[float(p) for p in positions if np.isfinite(p)],
             draft_share=float(estimate.draft_share[index]),
@@ -88,6 +88,12 @@ def interval(estimate: Estimate, row: int) -> Interval:
     """One row's value and bounds."""
     value, half = float(estimate.value[row]), math.exp(Z_LEVEL * estimate.log_sd[row])
     return Interval(value=value, low=value / half, high=value * half)
+
+
+def acceptance_length(estimate: AcceptanceEstimate, row: int) -> Interval:
+    """One row's acceptance length and its bounds."""
+    gain = Estimate(estimate.acceptance_length - 1.0, estimate.length_log_sd)
+    return _plus_one(interval(gain, row))
 
 
 def _plus_one(gain: Interval) -> Interval:

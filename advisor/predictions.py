@@ -124,7 +124,7 @@ def predict_plainly(
     evidence: Evidence | None,
 ) -> Predictions:
     """The models' own predictions, with measured acceptance where there is some."""
-    acceptance = _acceptance(deployment, cases, evidence)
+    acceptance = predict_acceptance(deployment, cases, evidence)
     drafting = np.array([c.k > 0 for c in cases])
     gain = Estimate(np.where(drafting, acceptance.gain.value, 0.0), np.where(drafting, acceptance.gain.log_sd, 0.0))
     limits = np.array([(c.limit, c.limit_without) for c in cases], dtype=np.float64)[case]
@@ -160,12 +160,12 @@ def predict_plainly(
     )  # fmt: skip
 
 
-def _acceptance(deployment: Deployment, cases: Sequence[Case], evidence: Evidence | None) -> AcceptanceEstimate:
+def predict_acceptance(deployment: Deployment, cases: Sequence[Case], evidence: Evidence | None) -> AcceptanceEstimate:
     """Acceptance of every case, resting on the user's counts where there are any."""
     target = deployment.target.parameters
     inputs = AcceptanceInputs.of(
         method=[c.candidate.method for c in cases],
-        num_speculative_tokens=[max(c.k, 1) for c in cases],  # a tier without drafts accepts nothing; see `predict`
+        num_speculative_tokens=[max(c.k, 1) for c in cases],  # k = 0, a tier without drafts, gains nothing
         temperature=[c.conditions.temperature for c in cases],
         probabilistic=[c.candidate.probabilistic for c in cases],
         size_ratio=[

@@ -52,6 +52,9 @@ class Acceptance(Told):
         description="Probability that draft token i is accepted, given that those before it were"
     )
     draft_share: float = Field(description="Share of decode steps in which a draft is made")
+    by_structure: dict[str, Interval] = Field(
+        default_factory=dict, description="AL of each kind of prompt alone, as predicted, where at least 1 % are of it"
+    )
     basis: Literal["predicted", "measured"]
 
 

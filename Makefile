@@ -15,7 +15,7 @@ advise: $(VENV)/runtime
 test: lint types
 	@$(BIN)/python tests/postgresql.py
 	@$(BIN)/python tests/real_vllm/install.py > /dev/null
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder
 
 lint: $(VENV)/development
 	$(BIN)/ruff check

@@ -21,8 +21,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from api.findings import FieldError, field_errors, shown, told
-from api.history.errors import UnavailableError
-from api.jobs.errors import JobError
+from api.history.errors import RefusedError, UnavailableError
 from profiler.errors import InputError, PromptsError, SpecworthError, UnknownNameError
 
 MEDIA_TYPE = "application/problem+json"
@@ -104,7 +103,7 @@ def from_error(error: SpecworthError) -> ProblemError:
         got=error.got or error.what,
         remedy=error.remedy,
     )
-    if isinstance(error, JobError):
+    if isinstance(error, RefusedError):
         wait_s = error.retry_after_s
         headers = {} if wait_s is None else {"Retry-After": str(wait_s)}
         return ProblemError(error.status, error.kind, error.title, error.line(), [one], headers)

@@ -16,6 +16,8 @@ from sqlalchemy import Connection, RowMapping, Select, delete, insert, select, u
 from api.history import profiles as stored_profiles
 from api.history.cursor import Cursor, Page, read_page
 from api.history.database import Database, insert_new
+from api.history.errors import UnavailableError
+from api.history.idempotency import Idempotency
 from api.history.record import Record
 from api.history.tables import labels, profiles, recommendations
 
@@ -42,8 +44,29 @@ class Row:
     labels: tuple[str, ...]
 
 
-def keep(database: Database, record: Record) -> None:
-    """Put one recommendation into the database; on the disk once this returns. Does nothing where it is there."""
+def answered(database: Database, idempotency: Idempotency) -> str | None:
+    """The answer that a key led to before, None where it did not. Raises KeyReusedError for another request's key."""
+    with database.reading() as connection:
+        return _answered(connection, idempotency)
+
+
+def _answered(connection: Connection, idempotency: Idempotency) -> str | None:
+    table = recommendations.c
+    query = select(table.id, table.request_sha256, table.answer).where(table.idempotency == idempotency.key_sha256)
+    row = connection.execute(query).first()
+    if row is None:
+        return None
+    idempotency.check(row.request_sha256, what=f"recommendation {row.id}")
+    answer: str = row.answer
+    return answer
+
+
+def keep(database: Database, record: Record) -> str | None:
+    """Put one recommendation into the database; on the disk once this returns. Does nothing where it is there.
+
+    None where it was kept; where another request came first with the same Idempotency-Key, the answer to that one.
+    Raises KeyReusedError where that one asked something else.
+    """
     with database.writing() as connection:
         values = record.values
         if record.profile is not None:
@@ -52,9 +75,17 @@ def keep(database: Database, record: Record) -> None:
             held = select(profiles.c.id).where(profiles.c.id == values["profile_id"]).with_for_update(read=True)
             values = values | {"profile_id": connection.execute(held).scalar()}
         connection.execute(insert_new(connection, recommendations).values(values))
+        if record.idempotency is not None:
+            mine = select(recommendations.c.id).where(recommendations.c.id == record.id)
+            if connection.execute(mine).first() is None:
+                earlier = _answered(connection, record.idempotency)
+                if earlier is None:  # it was deleted between two statements: asked once more, this one is kept
+                    raise UnavailableError("the answer with this Idempotency-Key was deleted just now")
+                return earlier
         if record.labels:
             rows = [{"recommendation_id": record.id, "label": label} for label in record.labels]
             connection.execute(insert_new(connection, labels), rows)
+    return None
 
 
 def page(database: Database, where: Filter, *, after: Cursor | None, limit: int) -> Page[Row]:

@@ -18,6 +18,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 
 from advisor import Recommendation, RecommendationRequest
 from advisor.fields import Flag
+from api.history.idempotency import Idempotency
 from api.history.tables import NAME_CHARACTERS
 from profiler.probe.profile import Profile
 
@@ -65,11 +66,13 @@ class Record:
     values: dict[str, Any]
     labels: tuple[str, ...]
     profile: ProfileRecord | None
+    idempotency: Idempotency | None = None
 
 
 def record_of(
-    post: RecommendationPost, answer: Recommendation, *, text: str, asked_by: str | None, profile_id: str | None = None
-) -> Record:
+    post: RecommendationPost, answer: Recommendation, *, text: str, asked_by: str | None,
+    profile_id: str | None = None, idempotency: Idempotency | None = None,
+) -> Record:  # fmt: skip
     """What is kept of one answer; `text` is the JSON that the client gets, `profile_id` that of a stored profile."""
     profile = None
     if profile_id is None and post.evidence is not None and post.evidence.profile is not None:
@@ -98,8 +101,10 @@ def record_of(
         "answer": text,
         "note": post.note,
         "profile_id": profile_id,
+        "idempotency": idempotency and idempotency.key_sha256,
+        "request_sha256": idempotency and idempotency.request_sha256,
     }
-    return Record(answer.id, values, post.labels, profile)
+    return Record(answer.id, values, post.labels, profile, idempotency)
 
 
 def profile_record(profile: Profile, *, asked_by: str | None, key: str | None = None) -> ProfileRecord:

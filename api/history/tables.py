@@ -98,11 +98,14 @@ recommendations = Table(
     Column("answer", Text, nullable=False),  # JSON, byte for byte as it was answered
     Column("note", Text, nullable=False),
     Column("profile_id", String(ID_CHARACTERS), ForeignKey(profiles.c.id, ondelete="SET NULL")),
+    Column("idempotency", String(64)),  # SHA-256 of the caller and its Idempotency-Key; null where none came
+    Column("request_sha256", String(64)),  # of the request that came with that key, prompts and all
 )
 Index(None, recommendations.c.created_at, recommendations.c.id)
 Index(None, recommendations.c.target, recommendations.c.created_at)
 Index(None, recommendations.c.verdict, recommendations.c.created_at)
 Index(None, recommendations.c.profile_id)
+Index(None, recommendations.c.idempotency, unique=True)
 
 labels = Table(
     "recommendation_labels",

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from profiler.errors import InputError
+from api.history.errors import RefusedError
 
 
-class JobError(InputError):
+class JobError(RefusedError):
     """One of these."""
 
-    status: ClassVar[int] = 422
-    kind: ClassVar[str] = "unusable"
-    title: ClassVar[str] = "The job cannot be taken"
-    retry_after_s: ClassVar[int | None] = None
+    title = "The job cannot be taken"
 
 
 class NotAllowedError(JobError):
     """The operator of this service has not allowed it: a server to attach to, a model or a flag to start."""
 
     status, kind, title = 403, "not-allowed", "Not allowed by this service's operator"
-
-
-class KeyReusedError(JobError):
-    """An Idempotency-Key that came before, with another request."""
-
-    status, kind, title = 422, "idempotency-key-reused", "The Idempotency-Key is taken"
 
 
 class QueueFullError(JobError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import uuid
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,9 +11,10 @@ from sqlalchemy import Connection, RowMapping, func, or_, select, update
 
 from api.history.cursor import Cursor, Page, read_page
 from api.history.database import Database, insert_new
+from api.history.idempotency import Idempotency, idempotency_of, request_sha256
 from api.history.record import column_text
 from api.jobs.ending import SHOWN, Ending, append, end_job, give_up_silent, moment, row_of, state_event
-from api.jobs.errors import EndedError, KeyReusedError, QueueFullError
+from api.jobs.errors import EndedError, QueueFullError
 from api.jobs.request import ProfileRequest
 from api.jobs.tables import events, jobs
 
@@ -29,24 +29,14 @@ class Submission:
     id: str = field(default_factory=lambda: uuid.uuid4().hex)  # made here, so that a second attempt is no second job
 
     @property
-    def sha256(self) -> str:
-        """Of the request; the order of members and spaces do not count."""
-        return hashlib.sha256(
-            orjson.dumps(self.request.model_dump(mode="json"), option=orjson.OPT_SORT_KEYS)
-        ).hexdigest()
-
-    @property
-    def idempotency(self) -> str | None:
-        """The caller and its key; another caller's key is another."""
-        if self.key is None:
-            return None
-        return hashlib.sha256(f"{self.asked_by or ''}\0{self.key}".encode()).hexdigest()
+    def idempotency(self) -> Idempotency | None:
+        """The caller's key with the request; None where no key came."""
+        return idempotency_of(self.request, asked_by=self.asked_by, key=self.key)
 
 
 def submit(database: Database, submission: Submission, *, most_queued: int) -> tuple[RowMapping, bool]:
     """Queue a job; the job, and whether it is new. Raises KeyReusedError, QueueFullError."""
-    request, sha256, idempotency = submission.request, submission.sha256, submission.idempotency
-    key = submission.id
+    request, key, idempotency = submission.request, submission.id, submission.idempotency
     with database.writing() as connection:
         found = _earlier(connection, key, idempotency)
         if found is None:
@@ -60,8 +50,8 @@ def submit(database: Database, submission: Submission, *, most_queued: int) -> t
                 "id": key,
                 "created_at": moment(connection),
                 "asked_by": submission.asked_by,
-                "idempotency": idempotency,
-                "request_sha256": sha256,
+                "idempotency": idempotency and idempotency.key_sha256,
+                "request_sha256": idempotency.request_sha256 if idempotency else request_sha256(request),
                 "target": column_text(request.told_target),
                 "request": request.model_dump_json(exclude={"prompts"}, exclude_none=True),
                 "prompts": orjson.dumps(request.prompts).decode(),
@@ -77,18 +67,15 @@ def submit(database: Database, submission: Submission, *, most_queued: int) -> t
                 return row_of(connection, key), True
             found = _earlier(connection, key, idempotency)  # another came at the same moment
         assert found is not None
-        if found["request_sha256"] != sha256:
-            raise KeyReusedError(
-                "this Idempotency-Key came before with another request", expected="the same request, or a new key",
-                got=f"a request that differs from that of the job {found['id']}", field="Idempotency-Key",
-            )  # fmt: skip
+        if idempotency is not None:
+            idempotency.check(found["request_sha256"], what=f"job {found['id']}")
         return found, False
 
 
-def _earlier(connection: Connection, key: str, idempotency: str | None) -> RowMapping | None:
+def _earlier(connection: Connection, key: str, idempotency: Idempotency | None) -> RowMapping | None:
     same = jobs.c.id == key
     if idempotency is not None:
-        same = or_(same, jobs.c.idempotency == idempotency)
+        same = or_(same, jobs.c.idempotency == idempotency.key_sha256)
     return connection.execute(select(*SHOWN).where(same)).mappings().first()
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from fastapi import Depends, Request
+from fastapi import Depends, Header, Request
 from starlette.requests import ClientDisconnect
 
 from api.body import BodyTooLargeError, NotJsonError, collect, read_object
@@ -48,6 +48,14 @@ RequiredHistoryDep = Annotated[History, Depends(_required_history)]
 SettingsDep = Annotated[Settings, Depends(_settings)]
 WorkerDep = Annotated[Worker, Depends(_worker)]
 
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key", pattern="^[ -~]{1,255}$",
+        description="Any text; the same request with the same key is answered as it was before, however often it is "
+        "sent. With another request it is refused",
+    ),
+]  # fmt: skip
 _JSON = re.compile(r"application/([\w.+-]+\+)?json", re.ASCII | re.IGNORECASE)
 
 

@@ -33,19 +33,20 @@ from api.jobs.examples import PROFILE_EXAMPLES
 from api.jobs.queue import Submission
 from api.jobs.request import ProfileRequest, check_allowed
 from api.problems import ProblemError
-from api.routes.dependencies import BodyDep, RequiredHistoryDep, SettingsDep, WorkerDep, body_of, parse_object
+from api.routes.dependencies import (
+    BodyDep,
+    IdempotencyKey,
+    RequiredHistoryDep,
+    SettingsDep,
+    WorkerDep,
+    body_of,
+    parse_object,
+)
 from api.routes.rows import ID_PATTERN, PageQuery, json_answer, page_answer, unknown_id
 from profiler.prompts.reading import prompts_from_objects
 
 router = APIRouter(prefix="/v1", tags=["profiles"])
 Id = Annotated[str, Path(alias="id", pattern=ID_PATTERN, description="`id` of a job")]
-IdempotencyKey = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key", pattern="^[ -~]{1,255}$",
-        description="Any text; the same request with the same key is the same job, however often it is sent",
-    ),
-]  # fmt: skip
 LastEventId = Annotated[
     str | None, Header(alias="Last-Event-ID", pattern="^[0-9]{1,9}$", description="Events after this one are told")
 ]

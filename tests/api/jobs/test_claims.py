@@ -11,11 +11,12 @@ import pytest
 from sqlalchemy import select, text
 
 from api.history.database import Database, read_url
+from api.history.errors import KeyReusedError
 from api.history.history import patiently
 from api.jobs import queue
 from api.jobs.claim import Report, claim, end, release, report
 from api.jobs.ending import Ending, NewEvent, give_up_silent
-from api.jobs.errors import KeyReusedError, QueueFullError
+from api.jobs.errors import QueueFullError
 from api.jobs.queue import Submission
 from api.jobs.request import ProfileRequest
 from api.jobs.tables import devices, jobs

@@ -11,9 +11,11 @@ advise: $(VENV)/runtime
 	$(BIN)/specworth advise $(EXAMPLE)
 
 # A CPU build of vLLM for tests/real_vllm is installed once, into a cache folder that later runs find again; PostgreSQL
-# for the tests of the service comes from the system's packages where it is missing (as root, or by sudo).
+# for the tests of the service and Chromium for those of the pages come from the system's packages where they are missing
+# (as root, or by sudo).
 test: lint types
 	@$(BIN)/python tests/postgresql.py
+	@$(BIN)/python tests/chromium.py
 	@$(BIN)/python tests/real_vllm/install.py > /dev/null
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder
 

@@ -23,6 +23,7 @@ from api.operation.metrics import Metrics
 from api.operation.readiness import warm_up
 from api.operation.requests import Requests
 from api.operation.stopping import tell_when_stopping
+from api.pages import assets, explorer
 from api.routes import catalog, gates, health, history, profile_jobs, profiles, recommendations
 from api.settings import Settings, load_settings
 from api.version import specworth_version
@@ -52,6 +53,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     problems.install(app)
     for module in (recommendations, history, profile_jobs, profiles, gates, catalog, health):
         app.include_router(module.router)
+    for page in (explorer, assets):
+        app.include_router(page.router)
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:

@@ -22,8 +22,9 @@ from api.jobs.launching import FLAGS, check_flags, check_words
 from profiler.errors import InputError
 
 PREFIX = "SPECWORTH_"
-# Read elsewhere: where tests keep their vLLM (tests/real_vllm/install.py); a sweep's revision on a host without git.
-NOT_OURS = ("CACHE", "REVISION")
+# Read elsewhere: where tests keep their vLLM (tests/real_vllm/install.py); a sweep's revision on a host without git;
+# the trained models (models/artefact.py).
+NOT_OURS = ("CACHE", "REVISION", "MODELS")
 
 
 class Settings(BaseSettings):

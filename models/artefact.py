@@ -3,13 +3,15 @@
 `models/artifacts/manifest.json` has for each file its SHA-256, the names of the features or constants that it was made
 for, in their order, the data it was made from, and the versions of the libraries without which it cannot be read. What
 is missing, changed, made for other features or pickled by another library is refused with one message: a model must
-never answer with numbers of another.
+never answer with numbers of another. The environment variable SPECWORTH_MODELS names another folder, that of
+`specworth train --out`; it is an environment variable so that each process of a service reads the same.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -18,17 +20,24 @@ from typing import Any
 from profiler.errors import ArtefactError
 
 FOLDER = Path(__file__).parent / "artifacts"
+VARIABLE = "SPECWORTH_MODELS"
 MANIFEST = "manifest.json"
 _FORMAT = 1
 _REMEDY = "reinstall specworth, or rebuild with `specworth train`"
 
 
+def folder_in_use() -> Path:
+    """The folder that answers are given from: SPECWORTH_MODELS, or what ships with this version."""
+    named = os.environ.get(VARIABLE)
+    return Path(named) if named else FOLDER
+
+
 def read_artefact(name: str, *, features: Sequence[str], folder: Path | None = None) -> bytes:
-    """The content of one artefact of `folder` (the shipped ones where left out), checked against the manifest.
+    """The content of one artefact of `folder` (the one in use where left out), checked against the manifest.
 
     features: the names that the reader is made for; ArtefactError where the file was made for others.
     """
-    where = FOLDER if folder is None else folder
+    where = folder_in_use() if folder is None else folder
     entry = _entry(name, where)
     path = where / name
     try:
@@ -92,7 +101,7 @@ def write_numbers(
 
 def read_manifest(folder: Path | None = None) -> dict[str, dict[str, Any]]:
     """Name of each artefact -> its entry; ArtefactError where the manifest cannot be read."""
-    files: dict[str, dict[str, Any]] = _read_manifest(FOLDER if folder is None else folder)["files"]
+    files: dict[str, dict[str, Any]] = _read_manifest(folder_in_use() if folder is None else folder)["files"]
     return files
 
 
@@ -110,7 +119,9 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ArtefactError(f"the manifest {path} cannot be read", got=str(error), remedy=_REMEDY) from error
+        got = error.strerror if isinstance(error, OSError) else str(error)
+        remedy = _REMEDY if folder == FOLDER else f"name what `specworth train --out` wrote in {VARIABLE}, or unset it"
+        raise ArtefactError(f"the manifest {path} cannot be read", got=got, remedy=remedy) from error
     if not isinstance(found, dict) or found.get("format") != _FORMAT or not isinstance(found.get("files"), dict):
         raise ArtefactError(
             f"the manifest {path} is of another version", expected=f"format {_FORMAT}",

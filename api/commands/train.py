@@ -30,6 +30,7 @@ def train(
       specworth train
     With what you measured by `specworth sweep`, made a table by `python -m profiler.measurements mine --into tables`:
       specworth train --data data/measurements --data tables --out models-with-mine
+      SPECWORTH_MODELS=models-with-mine specworth advise prompts.jsonl ...    # and serve, worker
 
     Rows of a second folder join the first's; the error on your own rows is told before and after, each time on rows
     that the fit did not see.

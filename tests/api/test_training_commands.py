@@ -52,6 +52,25 @@ def test_train_writes_a_folder_that_serves_and_judges_own_rows(specworth, tables
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     assert set(manifest["files"]) == set(card["artefacts"])
     assert "# Model card" in (tmp_path / "MODEL_CARD.md").read_text(encoding="utf-8")
+    prompts = Path(__file__).parents[2] / "data" / "example_prompts.jsonl"
+    ask = ("advise", prompts, "--target", "Qwen/Qwen3-4B", "--gpu", "H200", "--concurrency", "2", "--json")
+    shipped = json.loads(specworth(*ask).stdout)
+    answer = specworth(*ask, SPECWORTH_MODELS=str(tmp_path))
+    assert answer.returncode == 0, answer.stderr
+    own = json.loads(answer.stdout)
+    assert manifest["files"]["step_cost.json"]["sha256"][:8] in own["model_version"]
+    assert own["model_version"] != shipped["model_version"]
+    assert own["speedup"] != shipped["speedup"]
+
+
+def test_a_folder_that_holds_no_models_is_one_line(specworth, tmp_path):
+    """A typing mistake in SPECWORTH_MODELS must not fall back to the shipped numbers."""
+    result = specworth("advise", "-", "--target", "Qwen/Qwen3-4B", "--gpu", "H200", stdin="Count to ten.",
+                       SPECWORTH_MODELS=str(tmp_path / "nowhere"))  # fmt: skip
+    assert result.returncode == 1
+    assert len(result.stderr.splitlines()) == 1
+    for said in ("nowhere", "manifest", "specworth train --out", "SPECWORTH_MODELS"):
+        assert said in result.stderr
 
 
 @pytest.mark.parametrize("command", [("evaluate",), ("train", "--out", "never")])

@@ -17,6 +17,7 @@ from advisor.classes import lengths_by_class
 from advisor.configuration import configure
 from advisor.correction import predict, request_time_factor
 from advisor.deployment import resolve_deployment
+from advisor.described import describe_features, describe_sample
 from advisor.evidence import adopt_profile, basis_of, resolve_evidence
 from advisor.identity import new_id
 from advisor.load import resolve_load
@@ -38,7 +39,6 @@ from advisor.schedule import resolve_schedule
 from advisor.traffic import resolve_traffic
 from advisor.verdict import decide, inspect_objectives
 from advisor.workload import summarise
-from models.workload import describe_workload
 from profiler.prompts import prompts_from_objects
 from profiler.prompts.sample import PromptSample
 
@@ -60,9 +60,15 @@ def advise(
     evidence = resolve_evidence(request.evidence, speculation, candidates, deployment)
 
     # What is asked of it.
-    prompts = sample if sample is not None else prompts_from_objects(request.prompts)
-    workload = describe_workload(prompts, tokenizer=tokenizer)
-    traffic = resolve_traffic(request.traffic, prompts=prompts.prompts, workload=workload, deployment=deployment)
+    if request.workload is not None:
+        described = describe_features(request.workload)
+    else:
+        prompts = sample if sample is not None else prompts_from_objects(request.prompts)
+        described = describe_sample(prompts, tokenizer=tokenizer)
+    workload = described.workload
+    traffic = resolve_traffic(
+        request.traffic, shared_prefix=described.shared_prefix, workload=workload, deployment=deployment
+    )
     conditions = traffic.conditions
     capacity = plan_capacity(deployment, candidates, conditions)
     limit = capacity.limit_without
@@ -123,7 +129,7 @@ def advise(
         alternatives=describe_alternatives(
             others if enabled else [best, *others], chosen=best, policy=policy, capacity=capacity, preflights=preflights
         ),
-        workload=summarise(prompts, workload, traffic, load),
+        workload=summarise(described, traffic, load),
         memory=describe_memory(capacity, chosen, deployment=deployment, concurrency=load.concurrency),
         reasons=outlook.reasons,
         warnings=[
@@ -133,8 +139,8 @@ def advise(
             *load.warnings,
             *inspect_objectives(best.speedup(), objective=policy.objective, enabled=enabled),
             *inspect_load(load.concurrency, capacity, chosen, conditions),
-            *inspect_sample(prompts.prompts),
-            *inspect_sampling(prompts.prompts),
+            *inspect_sample(described.prompts),
+            *inspect_sampling(described.ignored_sampling),
             *inspect_target(deployment, concurrency=load.concurrency, layer_overhead_ms=layer_overhead_ms()),
             *inspect_configs(deployment, chosen.draft),
             *inspect_engine(deployment),

@@ -83,22 +83,23 @@ SPOKEN: dict[Method, str] = {
 
 def find_candidates(deployment: Deployment, spec: SpeculationSpec | None) -> tuple[Candidate, ...]:
     """What to compare; never empty. Raises InputError where the request names the impossible."""
-    if spec is not None:
+    if spec is not None and (spec.method is not None or spec.draft is not None):
         return _named(deployment, spec)
     target = deployment.target
-    known = [
-        Candidate(
-            entry.method, _ks(entry.method, target, entry.architecture), entry.architecture, entry.trained_context
-        )
+    ways: list[tuple[Method, Architecture | None, int | None]] = [
+        (entry.method, entry.architecture, entry.trained_context)
         for entry in drafters_for(target)
         if entry.method in METHODS and _smaller(entry.architecture, target)
     ]
-    own = [Candidate("mtp", _ks("mtp", target, None))] if target.mtp_layers else []
-    return (
-        *known,
-        *own,
-        Candidate("ngram", _ks("ngram", target, None)),
-        Candidate("suffix", _ks("suffix", target, None)),
+    if target.mtp_layers:
+        ways.append(("mtp", None, None))
+    ways += [("ngram", None, None), ("suffix", None, None)]
+    probabilistic = spec is not None and spec.draft_sample_method == "probabilistic"
+    k = spec.num_speculative_tokens if spec is not None else None
+    return tuple(
+        Candidate(method, (k,) if k is not None else _ks(method, target, draft), draft, context, probabilistic, spec)
+        for method, draft, context in ways
+        if k is None or k > LARGEST_K or k in _ks(method, target, draft)
     )
 
 

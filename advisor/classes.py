@@ -23,15 +23,11 @@ LEAST_SHARE = 0.01  # of the prompts: a class with less of them is the classifie
 
 def lengths_by_class(deployment: Deployment, case: Case, workload: Workload) -> dict[str, Interval]:
     """Class -> acceptance length of its prompts alone, largest share first; empty where there are no texts."""
-    if not len(workload.prompt_structure):
+    overlap = workload.structure_overlap
+    if not overlap.size:
         return {}
     shares = workload.structure
     told = sorted((i for i in range(len(STRUCTURES)) if shares[i] >= LEAST_SHARE), key=lambda i: -shares[i])
-    overlap = (
-        workload.overlap.per_prompt
-        @ workload.prompt_structure
-        / np.maximum(workload.prompt_structure.sum(axis=0), 1e-9)
-    )
     only = np.eye(len(STRUCTURES))
     cases = [
         replace(case, conditions=replace(case.conditions, structure=only[i], overlap=float(overlap[i]))) for i in told

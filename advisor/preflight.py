@@ -7,7 +7,7 @@ predicted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from advisor.candidates import SPOKEN, Candidate
@@ -212,10 +212,10 @@ def _parallel(candidate: Candidate, deployment: Deployment) -> Preflight:
     return Preflight(())
 
 
-def inspect_sample(prompts: Sequence[Prompt]) -> Iterator[Warned]:
+def inspect_sample(prompts: int) -> Iterator[Warned]:
     """Are these enough prompts to stand for the traffic?"""
-    if 0 < len(prompts) < FEW_PROMPTS:
-        only = "1 prompt was" if len(prompts) == 1 else f"{len(prompts)} prompts were"
+    if 0 < prompts < FEW_PROMPTS:
+        only = "1 prompt was" if prompts == 1 else f"{prompts} prompts were"
         yield Warned(
             code="few_prompts",
             text=f"only {only} read: the answer is for traffic like that, and its intervals do not say how much other "
@@ -223,14 +223,19 @@ def inspect_sample(prompts: Sequence[Prompt]) -> Iterator[Warned]:
         )
 
 
-def inspect_sampling(prompts: Iterable[Prompt]) -> Iterator[Warned]:
-    """Sampling parameters of the prompts that speculation does not honour."""
+def count_ignored_sampling(prompts: Iterable[Prompt]) -> dict[str, int]:
+    """Sampling parameters that speculation does not honour, and how many of the prompts set each."""
     counts: dict[str, int] = {}
     for prompt in prompts:
         for name in prompt.sampling.keys() & set(IGNORED_SAMPLING):
             if prompt.sampling[name]:  # 0, null and {} ask for nothing
                 counts[name] = counts.get(name, 0) + 1
-    for name, count in sorted(counts.items()):
+    return counts
+
+
+def inspect_sampling(ignored: Mapping[str, int]) -> Iterator[Warned]:
+    """Sampling parameters of the prompts that speculation does not honour, with their counts."""
+    for name, count in sorted(ignored.items()):
         yield Warned(
             code="sampling_ignored",
             text=f"{count} of the prompts set {name}, which vLLM does not honour with speculative decoding: answers "

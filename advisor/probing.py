@@ -18,13 +18,13 @@ from advisor.choice import decided
 from advisor.correction import predict
 from advisor.crossover import curve_grid
 from advisor.deployment import resolve_deployment
+from advisor.described import describe_sample
 from advisor.evidence import Evidence, MeasuredPoint
 from advisor.predictions import Case, Ints
 from advisor.request import RecommendationRequest
 from advisor.traffic import resolve_traffic
 from advisor.verdict import probability_of
 from models.estimate import Estimate
-from models.workload import describe_workload
 from profiler.prompts.sample import PromptSample
 
 # What one more probe knows about its own point: half of a policy's usual margin of 5 %, at 90 %.
@@ -42,8 +42,10 @@ def plan_probes(request: RecommendationRequest, *, sample: PromptSample, asked: 
     deployment = resolve_deployment(request.deployment)
     candidates = find_candidates(deployment, request.deployment.speculation)
     candidate, policy = candidates[0], request.policy
-    workload = describe_workload(sample)
-    traffic = resolve_traffic(request.traffic, prompts=sample.prompts, workload=workload, deployment=deployment)
+    described = describe_sample(sample)
+    traffic = resolve_traffic(
+        request.traffic, shared_prefix=described.shared_prefix, workload=described.workload, deployment=deployment
+    )
     capacity = plan_capacity(deployment, candidates, traffic.conditions)
     limit = min(capacity.limit(candidate), capacity.limit_without)
     k = candidate.ks[0]

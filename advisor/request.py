@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
+from advisor.features import WorkloadFeatures
 from advisor.fields import Closed, EngineVersion, Flag, number, refuse, shown, whole
 from profiler.deployment import MAX_SPECULATIVE_TOKENS, METHODS, Method
 from profiler.probe.profile import SCHEMA_VERSION, Profile
@@ -71,7 +72,10 @@ KnownMethod = Annotated[Method, BeforeValidator(_known_method)]
 
 
 class SpeculationSpec(Closed):
-    """One way of speculating, in the names of vLLM's speculative config; k left out: 1 to 8 are compared."""
+    """One way of speculating, in the names of vLLM's speculative config; k left out: 1 to 8 are compared.
+
+    With nothing but k, all methods that apply are compared with that k.
+    """
 
     method: KnownMethod | None = Field(default=None, description="Left out: what the draft is decides")
     draft: Model | None = Field(default=None, description="Left out: the drafters known for the target")
@@ -84,8 +88,8 @@ class SpeculationSpec(Closed):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.method is None and self.draft is None:
-            raise refuse("expected a method, a draft or both; got neither", "method")
+        if self.method is None and self.draft is None and self.num_speculative_tokens is None:
+            raise refuse("expected a method, a draft or both, or num_speculative_tokens; got none of them", "method")
         if self.method in ("ngram", "suffix") and self.draft is not None:
             raise refuse(f"{self.method} drafts from the text itself and takes no draft model", "draft")
         low, high = self.prompt_lookup_min, self.prompt_lookup_max
@@ -257,12 +261,21 @@ class RecommendationRequest(Closed):
     """One question: is speculative decoding worth it for these prompts, on this deployment, under this traffic?"""
 
     prompts: Prompts = Field(default_factory=list)  # empty only where `advise` is handed a sample that is already read
+    workload: WorkloadFeatures | None = Field(
+        default=None, description="What POST /v1/workloads told of the prompts, instead of them"
+    )
     deployment: DeploymentSpec
     traffic: TrafficSpec = TrafficSpec()
     evidence: EvidenceSpec | None = Field(
         default=None, description="Measured counts of the method and k that deployment.speculation names"
     )
     policy: PolicySpec = PolicySpec()
+
+    @model_validator(mode="after")
+    def _prompts_or_features(self) -> Self:
+        if self.workload is not None and self.prompts:
+            raise refuse(f"expected prompts or their features, got both ({len(self.prompts)} prompts)", "workload")
+        return self
 
     @model_validator(mode="after")
     def _evidence_is_of_something(self) -> Self:

@@ -6,7 +6,7 @@ Refused: requests that are longer than the engine's context.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -19,7 +19,6 @@ from models.estimate import Floats
 from models.workload import Workload
 from profiler.deployment import Deployment
 from profiler.errors import DeploymentError
-from profiler.prompts.sample import Prompt
 
 DEFAULT_TEMPERATURE = 1.0  # of vLLM's SamplingParams and of the OpenAI API, where a request says nothing
 BLOCK = 16  # tokens; vLLM caches prefixes in whole blocks
@@ -38,9 +37,12 @@ class Traffic:
 
 
 def resolve_traffic(
-    spec: TrafficSpec, *, prompts: Sequence[Prompt], workload: Workload, deployment: Deployment
+    spec: TrafficSpec, *, shared_prefix: Callable[[], float], workload: Workload, deployment: Deployment
 ) -> Traffic:
-    """Lengths, temperature, prefix share and structure, given or estimated."""
+    """Lengths, temperature, prefix share and structure, given or estimated.
+
+    shared_prefix: the share of the prompts' text that others of them begin with, asked for where it is needed.
+    """
     estimated = [line for line in workload.estimated if line.startswith(("structure", "overlap"))]
     warnings: list[Warned] = []
     context = deployment.max_model_len or deployment.target.max_position_embeddings
@@ -74,7 +76,7 @@ def resolve_traffic(
         estimated[-1] = "temperature: none given anywhere, so vLLM's default of 1.0"
     share = spec.cached_prefix_share
     if share is None:
-        share = shared_prefix_share([p.text for p in prompts]) if deployment.enable_prefix_caching else 0.0
+        share = shared_prefix() if deployment.enable_prefix_caching else 0.0
         how = "beginnings that the prompts share" if deployment.enable_prefix_caching else "prefix caching is off"
         estimated.append(f"cached_prefix_share: {how}")
     conditions = Conditions(

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from advisor.described import Described
 from advisor.load import Load
 from advisor.recommendation import WorkloadSummary
 from advisor.traffic import Traffic
-from models.workload import Workload
-from profiler.prompts.sample import PromptSample
 
 
-def summarise(sample: PromptSample, workload: Workload, traffic: Traffic, load: Load) -> WorkloadSummary:
+def summarise(described: Described, traffic: Traffic, load: Load) -> WorkloadSummary:
     """The workload of the answer."""
     conditions = traffic.conditions
     return WorkloadSummary(
-        prompts=len(sample.prompts),
-        format=sample.format,
+        prompts=described.prompts,
+        format=described.format,
         structure={
             name: round(share, 4)
-            for name, share in sorted(workload.structure_shares.items(), key=lambda pair: -pair[1])
+            for name, share in sorted(described.workload.structure_shares.items(), key=lambda pair: -pair[1])
         },
         input_tokens=conditions.input_tokens,
         input_tokens_p95=traffic.input_tokens_p95,
@@ -26,8 +25,8 @@ def summarise(sample: PromptSample, workload: Workload, traffic: Traffic, load: 
         temperature=conditions.temperature,
         concurrency=load.concurrency,
         cached_prefix_share=conditions.cached_prefix_share,
-        languages=dict(workload.languages),
-        skipped=dict(sample.skipped),
-        notes=list(sample.notes),
+        languages=dict(described.workload.languages),
+        skipped=dict(described.skipped),
+        notes=list(described.notes),
         estimated=[*traffic.estimated, *load.estimated],
     )

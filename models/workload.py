@@ -52,6 +52,8 @@ class Workload:
 
     structure: Floats  # (classes,) mean shares in the order of STRUCTURES, sum 1
     prompt_structure: Floats  # (prompts, classes)
+    token_structure: Floats  # (classes,) shares of the *output tokens*: each prompt counts by the length of its answer
+    structure_overlap: Floats  # (classes,) overlap of the prompts of each class; empty without texts
     input_tokens: Quantity
     output_tokens: Quantity
     overlap: Quantity  # 0..1, models.overlap
@@ -73,15 +75,6 @@ class Workload:
     def structure_shares(self) -> dict[str, float]:
         """Mean share by class name."""
         return dict(zip(STRUCTURES, self.structure.tolist(), strict=True))
-
-    @property
-    def token_structure(self) -> Floats:
-        """Shares of the *output tokens* by class: each prompt counts by the length of its answer."""
-        if not len(self.prompt_structure):
-            return self.structure
-        weights = self.output_tokens.per_prompt
-        shares: Floats = weights @ self.prompt_structure / weights.sum()
-        return shares
 
 
 def describe_workload(sample: PromptSample, *, tokenizer: Path | None = None) -> Workload:
@@ -111,6 +104,8 @@ def describe_workload(sample: PromptSample, *, tokenizer: Path | None = None) ->
     return Workload(
         structure=structure.mean(axis=0),
         prompt_structure=structure,
+        token_structure=outputs.per_prompt @ structure / outputs.per_prompt.sum(),
+        structure_overlap=overlap.per_prompt @ structure / np.maximum(structure.sum(axis=0), 1e-9),
         input_tokens=counted,
         output_tokens=outputs,
         overlap=overlap,
@@ -223,6 +218,8 @@ def _described_lengths(sample: PromptSample) -> Workload:
     return Workload(
         structure=even,
         prompt_structure=np.empty((0, len(STRUCTURES))),
+        token_structure=even,
+        structure_overlap=np.empty(0),
         input_tokens=Quantity(inputs, "as the records state"),
         output_tokens=output,
         overlap=overlap,

@@ -94,6 +94,12 @@ def advise(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE.md", help="Write a Markdown report, too.")
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.html|FILE.md", help="Write a report for a review, with charts and how to repeat it."
+        ),
+    ] = None,
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="Exit with 10 for disable, 11 for not decisive.")
     ] = False,
@@ -114,8 +120,8 @@ def advise(
     Under the traffic that a live server was seen to have:
       specworth observe http://127.0.0.1:8000 --out observed.json
       specworth advise prompts.jsonl --target Qwen/Qwen3-8B --gpu L40S --traffic observed.json
-    With what specworth profile measured, where it was measured:
-      specworth advise prompts.jsonl --profile profile.json
+    With what specworth profile measured, where it was measured, as a report to print or to hand on:
+      specworth advise prompts.jsonl --profile profile.json --report review.html
 
     FILE may hold texts, OpenAI chat or batch bodies, objects with messages or prompt, ShareGPT and other data sets,
     exports of LiteLLM, Langfuse, Helicone and the like; what was recognised, and what was skipped and why, is told.

@@ -85,6 +85,12 @@ def profile(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE.json", help="Where the profile goes.")] = Path(
         "profile.json"
     ),
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.html|FILE.md", help="Write a report for a review, with charts and how to repeat it."
+        ),
+    ] = None,
     log_folder: Annotated[
         Path | None, typer.Option(help="Where the servers' logs go; kept only on failure if not given.")
     ] = None,

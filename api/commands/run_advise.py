@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from advisor import Recommendation, RecommendationRequest, advise
 from api.commands.profiled import with_profile
+from api.commands.report_file import asked_by, check_report, write_report
 from api.commands.request import print_notes, request_fields, validated
 from profiler.errors import InputError
 from profiler.prompts import read_prompts
@@ -19,6 +21,7 @@ DISABLED, UNDECIDED = 10, 11
 
 def run_advise(options: Mapping[str, Any]) -> int:
     """Answer one command line; returns its exit code."""
+    given = options
     options, profile = with_profile(options)
     fields, odd = request_fields(options)
     if profile is not None:
@@ -31,6 +34,7 @@ def run_advise(options: Mapping[str, Any]) -> int:
         fields, taken = with_observed(fields, read_observation(options["traffic"]))
     request = validated(RecommendationRequest, fields)
     output: Path | None = options["output"]
+    check_report(options["report"])
     if options["tokenizer"] is not None and not options["tokenizer"].is_file():
         got = f"{options['tokenizer']}, which is no file"
         raise InputError("--tokenizer: cannot be read", expected="a tokenizer.json", got=got)
@@ -49,6 +53,8 @@ def run_advise(options: Mapping[str, Any]) -> int:
         answer = answer.model_copy(update={"workload": workload})
     print_notes(odd)
     _show(answer, request, sample, output=output, as_json=options["json"])
+    if options["report"] is not None and not _review(answer, request, sample, given):
+        return 1
     if options["exit_code"]:
         return UNDECIDED if not answer.decisive else DISABLED if answer.verdict == "disable" else 0
     return 0
@@ -74,6 +80,19 @@ def _show(
         print_report(report)
     if output is not None:
         print(f"specworth: report written to {output}", file=sys.stderr)
+
+
+def _review(
+    answer: Recommendation, request: RecommendationRequest, sample: PromptSample, given: Mapping[str, Any]
+) -> bool:
+    """Write the review of an answer; whether it is there."""
+    from api.commands.advise import advise as command
+    from api.report.review.advice import review_advice
+
+    provenance = replace(
+        asked_by("advise", command, given, sample), answer_id=answer.id, model_version=answer.model_version
+    )
+    return write_report(given["report"], review_advice(answer, request, provenance, sample=sample))
 
 
 def _check_writable(output: Path) -> None:

@@ -7,12 +7,14 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from api.commands.probe_servers import attached_servers, servers_to_start, speculative_config
 from api.commands.probe_session import open_session
+from api.commands.report_file import asked_by, check_report, write_report
 from api.commands.results import check_place, write_whole
 from api.report.profile import print_profile
 from api.report.progress import listener
@@ -37,6 +39,7 @@ def run_profile(options: Mapping[str, Any]) -> int:
     config = speculative_config(options["speculative_config"])
     out: Path = options["out"]
     check_place(out)
+    check_report(options["report"])
     sample = _read(options)
     with interruptible(), contextlib.ExitStack() as stack:
         log_folder = _log_folder(options["log_folder"])
@@ -73,6 +76,7 @@ def _run(
             return "nothing was measured"
         part = build("partial", ended)
         kept = _keep(part, out, told_anyway=options["events"])
+        _review(part, options, sample)
         told.finish(part)
         return f"what was measured before is {f'in {out}' if kept else 'on standard output'} (partial)"
 
@@ -112,7 +116,7 @@ def _run(
         print_profile(finished)
     if kept:
         print(f"specworth: profile written to {out}", file=sys.stderr)
-    if not kept:
+    if not (_review(finished, options, sample) and kept):
         return 1
     if options["exit_code"]:
         decision = finished.decision
@@ -134,6 +138,17 @@ def _keep(profile: Profile, out: Path, *, told_anyway: bool) -> bool:
         print(f"specworth: --out: {out} cannot be written: {why}; the profile is on standard output", file=sys.stderr)
         return False
     return True
+
+
+def _review(profile: Profile, options: Mapping[str, Any], sample: PromptSample) -> bool:
+    """Write the review where one is asked for; False where that failed."""
+    if options["report"] is None:
+        return True
+    from api.commands.profile import profile as command
+    from api.report.review.measured import created, review_profile
+
+    came = replace(asked_by("profile", command, options, sample), answered_at=created(profile))
+    return write_report(options["report"], review_profile(profile, came))
 
 
 def _text(profile: Profile) -> str:

@@ -86,7 +86,8 @@ def _within(interval: Interval, spec: str = ".2f", unit: str = "") -> tuple[str,
     return f"{interval.value:{spec}}{unit}", f"{interval.low:{spec}} to {interval.high:{spec}}"
 
 
-def _spoken_objective(request: RecommendationRequest) -> str:
+def spoken_objective(request: RecommendationRequest) -> str:
+    """Which speedup decides."""
     return "end to end" if request.policy.objective == "end_to_end" else "per output token"
 
 
@@ -97,10 +98,10 @@ def headline(answer: Recommendation, request: RecommendationRequest) -> str:
     spoken = f"{running:,.0f}" if running >= 10 or running == round(running) else f"{running:.1f}"
     load = f"at {spoken} concurrent request{'s' if spoken != '1' else ''}"
     doubt = f"({answer.speedup.level:.0%} interval {speedup.low:.2f} to {speedup.high:.2f})"
-    gain = f"{times(speedup.value)} {_spoken_objective(request)} {load} {doubt}."
+    gain = f"{times(speedup.value)} {spoken_objective(request)} {load} {doubt}."
     candidate = answer.candidate
     what = method_with(candidate.method, candidate.num_speculative_tokens, candidate.draft)
-    if _cannot_run(answer):
+    if cannot_run(answer):
         return f"Leave speculative decoding off: {what} cannot run here, and nothing that could is left to compare."
     if answer.verdict == "disable":
         action, what = "leave speculative decoding off", f"the best candidate, {what},"
@@ -113,13 +114,14 @@ def headline(answer: Recommendation, request: RecommendationRequest) -> str:
     return f"Not decisive, leaning to {action}: {what} {gives} {gain} Measure {more}before you rely on it."
 
 
-def _cannot_run(answer: Recommendation) -> bool:
+def cannot_run(answer: Recommendation) -> bool:
     """Would the engine not start with any candidate?"""
     return bool(answer.reasons) and answer.reasons[0].factor == "cannot_run"
 
 
-def _crossover(answer: Recommendation, minimum: float) -> str:
-    if _cannot_run(answer):
+def crossover_sentence(answer: Recommendation, minimum: float) -> str:
+    """At which concurrencies it pays."""
+    if cannot_run(answer):
         return "It is what would be expected if it could run here."
     if answer.crossover_reason == "none":
         return f"It reaches {times(minimum)} at no concurrency."
@@ -132,7 +134,8 @@ def _crossover(answer: Recommendation, minimum: float) -> str:
     return f"It reaches {times(minimum)} at {ranges} concurrent requests."
 
 
-def _numbers(answer: Recommendation, request: RecommendationRequest) -> Section:
+def numbers(answer: Recommendation, request: RecommendationRequest) -> Table:
+    """Speedups, acceptance and probability with their intervals."""
     measured = "measured" if answer.acceptance.basis == "measured" else "predicted"
     rows: tuple[tuple[str, str, str], ...] = (
         ("Speedup end to end", *_within(answer.speedup.end_to_end, unit="x")),
@@ -145,7 +148,7 @@ def _numbers(answer: Recommendation, request: RecommendationRequest) -> Section:
             ("Tokens per decode step", *_within(answer.acceptance.tokens_per_step)),
         )
     rows += ((f"Probability of at least {times(request.policy.min_speedup)}", chance(answer.probability), ""),)
-    return Section("Numbers", Table(("", "expected", f"{answer.speedup.level:.0%} interval"), rows))
+    return Table(("", "expected", f"{answer.speedup.level:.0%} interval"), rows)
 
 
 def _chart(answer: Recommendation, request: RecommendationRequest) -> Section:
@@ -162,14 +165,15 @@ def _chart(answer: Recommendation, request: RecommendationRequest) -> Section:
         for point in answer.curve
     )
     crossover = answer.crossover_concurrency if answer.crossover_reason == "found" else None
-    caption = _crossover(answer, minimum)
+    caption = crossover_sentence(answer, minimum)
     if answer.configuration.schedule:
         k = draft_tokens(answer.candidate.num_speculative_tokens)
         caption += f" All of it is with {k} at every batch size, without the schedule below."
-    return Section(f"Speedup {_spoken_objective(request)} by concurrency", Chart(bars, crossover, caption))
+    return Section(f"Speedup {spoken_objective(request)} by concurrency", Chart(bars, crossover, caption))
 
 
-def _memory(answer: Recommendation) -> Section:
+def memory_plan(answer: Recommendation) -> Table:
+    """What takes which part of each GPU."""
     memory = answer.memory
     rows = (
         ("Target's weights", gib(memory.target_bytes), gib(memory.target_bytes)),
@@ -180,10 +184,11 @@ def _memory(answer: Recommendation) -> Section:
         ("KV cache that this traffic leaves free", "", gib(memory.spare_bytes)),
     )
     used = f"GiB, of {memory.requested_bytes / GIB:,.1f} for vLLM on each GPU"
-    return Section("Memory", Table((used, "without", "with speculation"), rows))
+    return Table((used, "without", "with speculation"), rows)
 
 
-def _alternatives(answer: Recommendation) -> Section:
+def alternatives(answer: Recommendation) -> Table:
+    """Other methods and drafters, each with its best k."""
     rows = tuple(
         (
             method_brief(other.method, other.num_speculative_tokens, other.draft),
@@ -196,7 +201,7 @@ def _alternatives(answer: Recommendation) -> Section:
     )
     notes = tuple(as_sentence(other.text) for other in answer.alternatives if not _ranked_by_numbers(other, answer))
     header = ("method and drafter", "end to end", "interval", "tokens/step", "GiB")
-    return Section("Alternatives", Table(header, rows, notes))
+    return Table(header, rows, notes)
 
 
 def _ranked_by_numbers(other: Alternative, answer: Recommendation) -> bool:
@@ -219,23 +224,26 @@ def _tokens(count: float) -> str:
     return f"{count:,.0f} token{'s' if round(count) != 1 else ''}"
 
 
-def _workload(answer: Recommendation, sample: PromptSample) -> Section:
+def workload_lines(answer: Recommendation, sample: PromptSample | None) -> list[str]:
+    """What was read and what it asks for; sample: None where only the answer is left of it."""
     workload = answer.workload
-    source = sample.source or "the request"
-    drawn = "all of them read" if len(sample.prompts) == sample.usable else f"{len(sample.prompts):,} of them drawn"
-    lines = [
-        f"Read from {source} as {sample.format}: {sample.usable:,} of {sample.records:,} records usable, {drawn}.",
+    if sample is None:
+        lines = [f"{workload.prompts:,} prompts, read as {workload.format}."]
+    else:
+        source = sample.source or "the request"
+        drawn = "all of them read" if len(sample.prompts) == sample.usable else f"{len(sample.prompts):,} of them drawn"
+        lines = [
+            f"Read from {source} as {sample.format}: {sample.usable:,} of {sample.records:,} records usable, {drawn}."
+        ]
+    lines += [
         f"They ask for: {_shares(workload.structure)}.",
         f"Prompts of {_tokens(workload.input_tokens)} (95% below {workload.input_tokens_p95:,.0f}), answers of "
         f"{workload.output_tokens:,.0f}, temperature {workload.temperature:g}, {workload.overlap:.0%} of an answer "
         "can be copied from what stands before it.",
     ]
-    lines += [f"Skipped {count:,}: {reason}." for reason, count in sample.skipped.items()]
-    lines += [f"Line {one.line}: {one.reason}." for one in sample.first_skipped]
-    lines += [as_sentence(note) for note in dict.fromkeys((*sample.notes, *workload.notes))]
-    if workload.estimated:
-        lines.append(f"Not given, so estimated: {'; '.join(what.rstrip('.') for what in workload.estimated)}.")
-    return Section("What was read", Points(tuple(lines)))
+    lines += [f"Skipped {count:,}: {reason}." for reason, count in workload.skipped.items()]
+    lines += [f"Line {one.line}: {one.reason}." for one in (sample.first_skipped if sample is not None else ())]
+    return lines + [as_sentence(note) for note in workload.notes]
 
 
 def command_lines(arguments: Sequence[str]) -> tuple[str, ...]:
@@ -252,7 +260,7 @@ def command_lines(arguments: Sequence[str]) -> tuple[str, ...]:
 
 def build_report(answer: Recommendation, request: RecommendationRequest, sample: PromptSample) -> Report:
     """All that people are told of one answer."""
-    sections = [_numbers(answer, request)]
+    sections = [Section("Numbers", numbers(answer, request))]
     if answer.curve:
         sections.append(_chart(answer, request))
     if answer.reasons:
@@ -263,9 +271,12 @@ def build_report(answer: Recommendation, request: RecommendationRequest, sample:
         told = tuple(f"{as_sentence(warning.text)} [{warning.code}]" for warning in answer.warnings)
         sections.append(Section("Before you act on it", Points(told)))
     if answer.alternatives:
-        sections.append(_alternatives(answer))
-    sections.append(_memory(answer))
-    sections.append(_workload(answer, sample))
+        sections.append(Section("Alternatives", alternatives(answer)))
+    sections.append(Section("Memory", memory_plan(answer)))
+    read = workload_lines(answer, sample)
+    if answer.workload.estimated:
+        read.append(f"Not given, so estimated: {'; '.join(what.rstrip('.') for what in answer.workload.estimated)}.")
+    sections.append(Section("What was read", Points(tuple(read))))
     if answer.configuration.schedule:
         tiers = tuple(
             f"{first:,} to {last:,} sequences: {draft_tokens(k)}" for first, last, k in answer.configuration.schedule

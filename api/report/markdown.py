@@ -12,30 +12,31 @@ _BAR_CELLS = 30
 
 def markdown(report: Report) -> str:
     """The report as one Markdown document."""
-    parts = [f"# {_escaped(report.headline)}"]
+    parts = [f"# {escaped(report.headline)}"]
     for section in report.sections:
-        parts += [f"## {_escaped(section.title)}", _body(section)]
+        parts += [f"## {escaped(section.title)}", _body(section)]
     return "\n\n".join(parts) + "\n"
 
 
 def _body(section: Section) -> str:
     body = section.body
     if isinstance(body, Table):
-        return _table(body)
+        return table(body)
     if isinstance(body, Points):
-        return "\n".join(f"- {_escaped(line)}" for line in body.lines)
+        return "\n".join(f"- {escaped(line)}" for line in body.lines)
     if isinstance(body, Chart):
         return _chart(body)
     assert isinstance(body, Command)
-    return _fenced(" \\\n".join(body.lines), "sh")
+    return fenced(" \\\n".join(body.lines), "sh")
 
 
-def _table(table: Table) -> str:
-    notes = "".join(f"\n\n{_escaped(note)}" for note in table.notes)
+def table(table: Table) -> str:
+    """A table, its notes under it."""
+    notes = "".join(f"\n\n{escaped(note)}" for note in table.notes)
     rows = [table.header, tuple("---" if i == 0 else "---:" for i in range(len(table.header))), *table.rows]
     return (
         "\n".join(
-            "| " + " | ".join(_escaped(cell) if cell[:3] != "---" else cell for cell in row) + " |" for row in rows
+            "| " + " | ".join(escaped(cell) if cell[:3] != "---" else cell for cell in row) + " |" for row in rows
         )
         + notes
     )
@@ -51,14 +52,15 @@ def _chart(chart: Chart) -> str:
         cells = "█" * round(bar.value / largest * _BAR_CELLS)
         note = f"  {bar.note}" if bar.note else ""
         lines.append(f"{bar.concurrency:>{width},} {cells:<{_BAR_CELLS}} {bar.value:.2f}x{note}")
-    return _fenced("\n".join(lines), "text") + f"\n\n{_escaped(chart.caption)}"
+    return fenced("\n".join(lines), "text") + f"\n\n{escaped(chart.caption)}"
 
 
-def _fenced(text: str, language: str) -> str:
+def fenced(text: str, language: str) -> str:
+    """Text as it is, in a fence longer than any in it."""
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", text)), default=0))
     return f"{fence}{language}\n{printable(text)}\n{fence}"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Text that stays text: no markup, no HTML, no cell border."""
     return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", printable(text).replace("\n", " "))

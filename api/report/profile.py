@@ -19,8 +19,8 @@ def profile_report(profile: Profile) -> Report:
     sure = "" if decision.decisive or decision.verdict is None else ", but this is not decided"
     sections = [Section("Measured", _points(profile.points))]
     if profile.acceptance is not None or profile.structure:
-        sections.append(Section("Acceptance", _acceptance(profile)))
-    sections.append(Section("Spent", _spent(profile)))
+        sections.append(Section("Acceptance", acceptance_table(profile)))
+    sections.append(Section("Spent", spent_table(profile)))
     lines = [*_crossover(profile), *profile.notes, *(f"{r.count} x {r.what}: {r.why}" for r in profile.refused)]
     if lines:
         sections.append(Section("To know", Points(tuple(lines))))
@@ -71,7 +71,8 @@ def _rates(base: ArmPoint | None, spec: ArmPoint | None) -> str:
     return " / ".join(shown)
 
 
-def _acceptance(profile: Profile) -> Table:
+def acceptance_table(profile: Profile) -> Table:
+    """What was accepted, of all prompts and by class."""
     rows = [_counts("all", profile.acceptance)] if profile.acceptance is not None else []
     rows += [_counts(name, counts) for name, counts in profile.structure.items()]
     return Table(("prompts", "AL", "tokens/step", "accepted", "drafts"), tuple(rows))
@@ -88,7 +89,8 @@ def _counts(name: str, counts: Counts) -> tuple[str, ...]:
     )
 
 
-def _spent(profile: Profile) -> Table:
+def spent_table(profile: Profile) -> Table:
+    """What each server cost."""
     rows = tuple(
         (arm, f"{s.start_up_s:.0f}", f"{s.warm_up_s:.1f}", f"{s.measuring_s:.1f}", f"{s.gpu_s:.0f}")
         for arm, s in profile.spent.items()

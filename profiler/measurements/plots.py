@@ -1,6 +1,6 @@
 """What does the speedup look like over concurrency? One PNG a target: a panel an engine, a line a context band.
 
-Crossovers, where the line falls through 1, are marked and named. Needs matplotlib (the `plots` extra).
+Crossovers, where the line falls through 1, are marked and named.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from profiler.errors import InputError
 from profiler.measurements.coverage import CONTEXT_BANDS, band_name
 from profiler.measurements.curves import SpeedupCurve, speedup_curves
 from profiler.measurements.table import Row
@@ -21,10 +20,6 @@ _TICKS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 # Okabe and Ito's palette, which colour-blind readers tell apart; one colour a context band, in their order.
 _COLOURS = ("#0072B2", "#009E73", "#E69F00", "#D55E00")
 _MARKERS = ("o", "s", "^", "D")
-
-
-class MissingPlotLibraryError(InputError):
-    """matplotlib is not installed."""
 
 
 def draw_speedups(rows: Iterable[Row], folder: Path) -> list[Path]:
@@ -42,13 +37,9 @@ def draw_speedups(rows: Iterable[Row], folder: Path) -> list[Path]:
 
 
 def new_panels(count: int) -> tuple[Any, list[Any]]:
-    """A figure that lays itself out, and so many empty panels on common axes. Raises MissingPlotLibraryError."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingPlotLibraryError(
-            "drawing needs matplotlib", got=str(error), remedy="pip install 'specworth[plots]'"
-        ) from error
+    """A figure that lays itself out, and so many empty panels on common axes."""
+    from matplotlib.figure import Figure
+
     columns = min(_COLUMNS, count)
     lines = -(-count // columns)
     size = (_PANEL_INCHES[0] * max(columns, 2), _PANEL_INCHES[1] * lines + 0.9)

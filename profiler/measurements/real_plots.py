@@ -1,7 +1,6 @@
 """What does a real pair gain by class of prompts? One PNG a target and temperature: a panel an engine, a line a class.
 
 Speedup of throughput over concurrency; runs of one cell are averaged. Crossovers are where a line falls through 1.
-Needs matplotlib (the `plots` extra).
 """
 
 from __future__ import annotations

@@ -1,0 +1,160 @@
+"""How does somebody else get the same report? The command, the versions, the models, the seed, hashes of what was read.
+
+Of the prompts there are a number and a SHA-256, never a text. Nothing names this host or its user, and what looks like
+a key in a command line is left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from inspect import Parameter, signature
+from typing import Any
+
+import orjson
+
+from api.report.review.document import Code, Facts
+from api.version import specworth_version
+from models.artefact import MANIFEST, VARIABLE, folder_in_use, read_manifest
+from profiler.probe.environment import without_secrets
+from profiler.prompts.sample import Prompt
+
+_LIBRARIES = ("numpy", "scipy", "scikit-learn")
+# Options that say how an answer is shown or where it goes, not what it is.
+_SHOWN = frozenset({"json", "output", "report", "exit_code", "events", "quiet", "out", "log_folder"})
+_WORDS = ("serve_arguments", "speculative_arguments", "python")  # each a command line within the command line
+_SECRET = re.compile(r"(?i)^([\w-]*(?:token|key|secret|password)[\w-]*)=.+")
+_USER = re.compile(r"(?<=://)[^/@\s]+@")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the prompts come from, and what they were."""
+
+    name: str | None  # as it was given
+    prompts: int
+    sha256: str | None
+    of: str = ""  # what the SHA-256 is over, in words
+    drawn: str | None = None  # how many were drawn, and by which seed
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """How a report came about."""
+
+    asked: Code  # the command, or the request
+    source: Source
+    answered_at: datetime | None
+    made_at: datetime
+    answer_id: str | None = None
+    model_version: str | None = None  # as the answer names it
+    others: tuple[tuple[str, str], ...] = ()  # further files that were read: what, and its SHA-256
+
+
+def now() -> datetime:
+    """This moment, to the second."""
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+def sha256_of_prompts(prompts: Sequence[Prompt]) -> str:
+    """Over what was drawn, as it would be sent, in its order."""
+    told = [
+        {
+            "messages": [[message.role, message.text] for message in prompt.messages],
+            "max_tokens": prompt.max_tokens,
+            "temperature": prompt.temperature,
+        }
+        for prompt in prompts
+    ]
+    return hashlib.sha256(_bytes(told)).hexdigest()
+
+
+def _bytes(value: object) -> bytes:
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # text that is no UTF-8, which orjson refuses: lone surrogates of a broken export
+        return repr(value).encode("utf-8", "backslashreplace")
+
+
+def command_line(name: str, command: Callable[..., Any], options: Mapping[str, Any]) -> Code:
+    """The options that were given, as a command that gives the same answer."""
+    folder = os.environ.get(VARIABLE)
+    lines = [[*([f"{VARIABLE}={shlex.quote(folder)}"] if folder else []), "specworth", name]]
+    for option, parameter in signature(command).parameters.items():
+        value = options[option]
+        if option in _SHOWN or value == parameter.default or value is None:
+            continue
+        words = shlex.join(_spelled(option, parameter, value))
+        if parameter.default is Parameter.empty:
+            lines[0].append(words)
+        else:
+            lines.append([words])
+    return Code("Command", " \\\n  ".join(" ".join(line) for line in lines))
+
+
+def _spelled(option: str, parameter: Parameter, value: Any) -> list[str]:  # noqa: ANN401
+    flag = f"--{option.replace('_', '-')}"
+    if parameter.default is Parameter.empty:
+        return [str(value)]
+    if isinstance(value, bool):
+        return [flag if value else f"--no-{option.replace('_', '-')}"]
+    if isinstance(value, (list, tuple)):
+        return [word for each in value for word in (flag, str(each))]
+    if option in _WORDS:
+        return [flag, _without_keys(str(value))]
+    return [flag, _USER.sub("...@", str(value))]
+
+
+def _without_keys(words: str) -> str:
+    """A command line within the command line; keys in it are not told."""
+    try:
+        split = shlex.split(words)
+    except ValueError:
+        return "..."
+    return shlex.join(_SECRET.sub(r"\1=...", word) for word in without_secrets(split))
+
+
+def repeat(provenance: Provenance) -> tuple[Code, Facts]:
+    """The last section: what to run, and what it ran with."""
+    source = provenance.source
+    entries: list[tuple[str, tuple[str, ...]]] = [
+        ("Prompts", (
+            f"{source.prompts:,} prompts{f' from {source.name}' if source.name else ''}"
+            f"{f', {source.drawn}' if source.drawn else ''}",
+            f"SHA-256 {source.sha256}, over {source.of}" if source.sha256 else "their hash was not kept",
+        )),
+        *((what, (f"SHA-256 {digest}",)) for what, digest in provenance.others),
+        ("Dates", (
+            *(() if provenance.answered_at is None else (f"answered {_moment(provenance.answered_at)}",)),
+            f"this report made {_moment(provenance.made_at)}",
+        )),
+        ("Versions", (
+            f"specworth {specworth_version()}, Python {platform.python_version()}, "
+            + ", ".join(f"{library} {version(library)}" for library in _LIBRARIES),
+            f"{platform.system()} on {platform.machine()}",
+        )),
+        ("Models", _models(provenance.model_version)),
+    ]  # fmt: skip
+    if provenance.answer_id is not None:
+        entries.append(("Answer", (f"id {provenance.answer_id}",)))
+    return provenance.asked, Facts(tuple(entries))
+
+
+def _models(answered_by: str | None) -> tuple[str, ...]:
+    manifest = hashlib.sha256((folder_in_use() / MANIFEST).read_bytes()).hexdigest()
+    lines = [f"manifest of the trained models ({MANIFEST}): SHA-256 {manifest}"]
+    lines += [f"{name}: SHA-256 {entry['sha256']}" for name, entry in read_manifest().items()]
+    if answered_by is not None:
+        lines.append(f"the answer names {answered_by}")
+    return tuple(lines)
+
+
+def _moment(when: datetime) -> str:
+    return when.astimezone(UTC).strftime("%d %B %Y, %H:%M:%S UTC")

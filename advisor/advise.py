@@ -6,19 +6,20 @@ for each at every concurrency, which is best, whether it pays, up to where, why,
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from advisor.candidates import find_candidates
 from advisor.capacity import describe_memory, inspect_load, plan_capacity
-from advisor.choice import choose, describe_alternatives
+from advisor.choice import Choice, choose, describe_alternatives
 from advisor.classes import lengths_by_class
 from advisor.configuration import configure
 from advisor.correction import predict, request_time_factor
 from advisor.deployment import resolve_deployment
 from advisor.described import describe_features, describe_sample
-from advisor.evidence import adopt_profile, basis_of, resolve_evidence
+from advisor.evidence import Evidence, adopt_profile, basis_of, resolve_evidence
 from advisor.identity import new_id
 from advisor.load import resolve_load
 from advisor.outlook import look_around
@@ -39,8 +40,19 @@ from advisor.schedule import resolve_schedule
 from advisor.traffic import resolve_traffic
 from advisor.verdict import decide, inspect_objectives
 from advisor.workload import summarise
+from profiler.deployment import Deployment
 from profiler.prompts import prompts_from_objects
 from profiler.prompts.sample import PromptSample
+
+
+@dataclass(frozen=True, slots=True)
+class Considered:
+    """An answer, and the choice that it tells of, for whoever asks on about it."""
+
+    answer: Recommendation
+    deployment: Deployment
+    best: Choice
+    evidence: Evidence | None
 
 
 def advise(
@@ -51,6 +63,13 @@ def advise(
     sample: prompts that are already read, instead of `request.prompts`. tokenizer: the target's tokenizer.json, so that
     tokens are counted instead of estimated.
     """
+    return consider(request, sample=sample, tokenizer=tokenizer).answer
+
+
+def consider(
+    request: RecommendationRequest, *, sample: PromptSample | None = None, tokenizer: Path | None = None
+) -> Considered:
+    """As `advise`, with what the answer was chosen from."""
     request = adopt_profile(request)
     policy, speculation = request.policy, request.deployment.speculation
 
@@ -110,7 +129,7 @@ def advise(
     )
     by_structure = lengths_by_class(deployment, best.case, workload)
     acceptance = best.acceptance().model_copy(update={"by_structure": by_structure})
-    return Recommendation(
+    answer = Recommendation(
         id=new_id(),
         verdict=decision.verdict,
         decisive=decision.decisive,
@@ -151,3 +170,4 @@ def advise(
         basis=basis_of(evidence, acceptance, measured=measured),
         model_version=model_version(),
     )  # fmt: skip
+    return Considered(answer, deployment, best, evidence)

@@ -1,7 +1,7 @@
 """What is known of the prompts of one question, whether they came themselves or as features?
 
-From here on an answer looks at no prompt: `describe_sample` reads a workload off them, `describe_features` takes one that
-was read before, and both lead to the same answer.
+From here on an answer looks at no prompt: `describe_sample` reads a workload off them, `describe_features` takes one
+that was read before, and both lead to the same answer.
 """
 
 from __future__ import annotations

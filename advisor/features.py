@@ -54,7 +54,9 @@ class WorkloadFeatures(Closed):
             shares: dict[str, float] = getattr(self, name)
             unknown = sorted(set(shares) - set(STRUCTURES))
             if unknown:
-                raise refuse(f"expected kinds of {', '.join(STRUCTURES)}; got {unknown[0][:40]!r}", name, got=unknown[0])
+                raise refuse(
+                    f"expected kinds of {', '.join(STRUCTURES)}; got {unknown[0][:40]!r}", name, got=unknown[0]
+                )
             total = sum(shares.values())
             if name != "structure_overlap" and abs(total - 1.0) > _TOLERANCE:
                 raise refuse(f"expected shares that sum to 1, got {total:.3f}", name, got=total)

@@ -24,7 +24,7 @@ from api.operation.readiness import warm_up
 from api.operation.requests import Requests
 from api.operation.stopping import tell_when_stopping
 from api.pages import assets, explorer
-from api.routes import catalog, gates, health, history, profile_jobs, profiles, recommendations
+from api.routes import catalog, explorations, gates, health, history, profile_jobs, profiles, recommendations
 from api.settings import Settings, load_settings
 from api.version import specworth_version
 from api.worker import Worker
@@ -51,7 +51,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.canaries = set()  # pairs of servers that are being watched
     app.add_middleware(Requests, metrics=metrics)
     problems.install(app)
-    for module in (recommendations, history, profile_jobs, profiles, gates, catalog, health):
+    for module in (recommendations, explorations, history, profile_jobs, profiles, gates, catalog, health):
         app.include_router(module.router)
     for page in (explorer, assets):
         app.include_router(page.router)

@@ -9,6 +9,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 
 from advisor.gate.request import GateRequest
+from advisor.request import RecommendationRequest
 from api import problems
 from api.history.record import RecommendationPost
 from api.jobs.request import ProfileRequest
@@ -19,6 +20,7 @@ from profiler.probe.profile import Profile
 _OWN: dict[str, type[BaseModel]] = {
     "RecommendationRequest": RecommendationPost, "Problem": problems.Problem, "Changes": Changes, "Profile": Profile,
     "ProfileRequest": ProfileRequest, "GateRequest": GateRequest,
+    "ExplorationRequest": RecommendationRequest,
 }  # fmt: skip
 _OPEN = ("/healthz", "/readyz")
 

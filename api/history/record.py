@@ -1,8 +1,8 @@
 """What of a request and its answer is kept? Everything but the prompts, unless the client asked to keep them.
 
 Of the prompts stay their number, a SHA-256 over all of them (so that two requests about the same prompts are known as
-such), and what the answer says of the workload: shares, lengths, languages. An embedded profile is kept once, in a
-table of its own, and the request then names it.
+such; over their features, where those came instead), and what the answer says of the workload: shares, lengths,
+languages. An embedded profile is kept once, in a table of its own, and the request then names it.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import hashlib
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import orjson
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from advisor import Recommendation, RecommendationRequest
-from advisor.fields import Flag
+from advisor.fields import Flag, refuse
 from api.history.idempotency import Idempotency
 from api.history.tables import NAME_CHARACTERS
 from profiler.probe.profile import Profile
@@ -43,6 +43,12 @@ class RecommendationPost(RecommendationRequest):
     )
     labels: Labels = Field(default=(), description="To find the answer again")
     note: Note = Field(default="", description="For whoever reads the answer later")
+
+    @model_validator(mode="after")
+    def _prompts_to_keep(self) -> Self:
+        if self.store_prompts and self.workload is not None:
+            raise refuse("expected prompts to keep, got their features alone", "store_prompts", got=True)
+        return self
 
     @property
     def says_how_to_keep(self) -> bool:
@@ -77,7 +83,8 @@ def record_of(
     profile = None
     if profile_id is None and post.evidence is not None and post.evidence.profile is not None:
         profile = profile_record(post.evidence.profile, asked_by=asked_by)
-    prompts = orjson.dumps(post.prompts, option=orjson.OPT_SORT_KEYS)
+    asked = post.prompts if post.workload is None else post.workload.model_dump()
+    prompts = orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)
     values = {
         "id": answer.id,
         "created_at": datetime.now(UTC),
@@ -94,7 +101,7 @@ def record_of(
         "end_to_end": answer.speedup.end_to_end.value,
         "tpot": answer.speedup.tpot.value,
         "basis": answer.basis,
-        "prompt_count": len(post.prompts),
+        "prompt_count": len(post.prompts) if post.workload is None else post.workload.prompts,
         "prompts_sha256": hashlib.sha256(prompts).hexdigest(),
         "prompts": prompts.decode() if post.store_prompts else None,
         "request": _request_text(post),
@@ -126,7 +133,7 @@ def profile_record(profile: Profile, *, asked_by: str | None, key: str | None = 
 
 
 def _request_text(post: RecommendationPost) -> str:
-    left_out: dict[str, Any] = dict.fromkeys(("prompts", "store_prompts", "labels", "note"), True)
+    left_out: dict[str, Any] = dict.fromkeys(("prompts", "workload", "store_prompts", "labels", "note"), True)
     return post.model_dump_json(exclude=left_out | {"evidence": {"profile", "profile_id"}}, exclude_none=True)
 
 

@@ -56,6 +56,7 @@ IdempotencyKey = Annotated[
         "sent. With another request it is refused",
     ),
 ]  # fmt: skip
+_BYTES = "application/octet-stream"
 _JSON = re.compile(r"application/([\w.+-]+\+)?json", re.ASCII | re.IGNORECASE)
 
 
@@ -64,7 +65,7 @@ def _one(status: int, kind: str, title: str, what: str, expected: str, got: str)
     return ProblemError(status, kind, title, detail, [FieldError(field="", expected=expected, got=got)])
 
 
-def _check_headers(request: Request) -> None:
+def _check_json(request: Request) -> None:
     """Refuse what is not JSON in UTF-8 by its own account, before any of it is read."""
     media_type, _, parameters = request.headers.get("content-type", "").partition(";")
     if not _JSON.fullmatch(media_type.strip()):
@@ -74,6 +75,17 @@ def _check_headers(request: Request) -> None:
     if charset and charset[1].lower() not in ("utf-8", "utf8", "us-ascii"):
         got = shown(charset[1])[1:-1]
         raise _one(415, "media-type", "Unsupported charset", "JSON is exchanged in UTF-8", "charset=utf-8", got)
+
+
+def _check_file(request: Request) -> None:
+    """Refuse what does not say that it is a file: a page of another site cannot say so unasked."""
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip()
+    if media_type.lower() != _BYTES:
+        got = shown(media_type)[1:-1] or "no Content-Type"
+        raise _one(415, "media-type", "Unsupported media type", "the body is no file", _BYTES, got)
+
+
+def _check_encoding(request: Request) -> None:
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity"):
         got = shown(encoding)[1:-1]
@@ -99,7 +111,18 @@ def body_of(schema: str, examples: Mapping[str, Any] | None = None) -> dict[str,
 
 async def read_body(request: Request, settings: SettingsDep) -> bytes:
     """The request's body within the limits of size and time, or a 408, 413 or 415 problem."""
-    _check_headers(request)
+    _check_json(request)
+    return await _collected(request, settings)
+
+
+async def read_file(request: Request, settings: SettingsDep) -> bytes:
+    """The same of a file's bytes."""
+    _check_file(request)
+    return await _collected(request, settings)
+
+
+async def _collected(request: Request, settings: Settings) -> bytes:
+    _check_encoding(request)
     limit = int(settings.max_body_bytes)
     declared = request.headers.get("content-length")
     asks_first = request.headers.get("expect", "").lower() == "100-continue"
@@ -140,3 +163,4 @@ def parse_object(body: bytes, settings: Settings) -> dict[str, Any]:
 
 
 BodyDep = Annotated[bytes, Depends(read_body)]
+FileDep = Annotated[bytes, Depends(read_file)]

@@ -25,6 +25,8 @@ ROUTES = [
     ("GET", f"/v1/recommendations/{ID}/diff/{ID}", "read", 404),
     ("PATCH", f"/v1/recommendations/{ID}", "advise", 400),
     ("DELETE", f"/v1/recommendations/{ID}", "admin", 404),
+    ("POST", "/v1/workloads", "advise", 415),
+    ("POST", "/v1/explorations", "advise", 400),
     ("POST", "/v1/gates", "advise", 400),
     ("POST", "/v1/profiles:import", "profile", 400),
     ("POST", "/v1/profiles", "profile", 400),

@@ -61,40 +61,6 @@ def explore(request: RecommendationRequest) -> Exploration:
         limit = capacity.limit(case.candidate)
         holds.append(limit)
         cases.append(replace(case, conditions=conditions, limit=limit, limit_without=capacity.limit_without))
-    speedup: list[list[float | None]] = Field(
-        description="A row for each prompt length; null where such requests cannot be served"
-    )
-    holds: list[int | None] = Field(description="Requests of each length that run at once with speculation")
-
-
-class Exploration(Told):
-    """An answer and its surroundings."""
-
-    recommendation: Recommendation
-    map: SpeedupMap
-
-
-def explore(request: RecommendationRequest) -> Exploration:
-    """Answer one request, and look around. Raises InputError as `advise` does."""
-    found = consider(request)
-    case, deployment = found.best.case, found.deployment
-    context = deployment.max_model_len or deployment.target.max_position_embeddings
-    assert context is not None  # a deployment whose longest sequence is not known has no memory plan
-    lengths = [n for n in INPUT_TOKENS if n < context]
-    cases: list[Case] = []
-    holds: list[int | None] = []
-    for length in lengths:
-        conditions = replace(case.conditions, input_tokens=float(length))
-        try:
-            if context is not None and conditions.request_tokens > context:
-                raise DeploymentError("such requests are longer than the context")
-            capacity = plan_capacity(deployment, [case.candidate], conditions)
-        except DeploymentError:
-            holds.append(None)
-            continue
-        limit = capacity.limit(case.candidate)
-        holds.append(limit)
-        cases.append(replace(case, conditions=conditions, limit=limit, limit_without=capacity.limit_without))
     speedup: list[list[float | None]] = [[None] * len(CONCURRENCIES) for _ in lengths]
     if cases:
         predictions = predict(

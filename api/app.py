@@ -24,7 +24,8 @@ from api.operation.readiness import warm_up
 from api.operation.requests import Requests
 from api.operation.stopping import tell_when_stopping
 from api.pages import assets, explorer
-from api.routes import catalog, explorations, gates, health, history, profile_jobs, profiles, recommendations
+from api.pages import history as history_page
+from api.routes import catalog, explorations, gates, health, history, profile_jobs, profiles, recommendations, reports
 from api.settings import Settings, load_settings
 from api.version import specworth_version
 from api.worker import Worker
@@ -33,6 +34,7 @@ _DESCRIPTION = (
     "Is speculative decoding worth it for your vLLM workload? Post a sample of prompts, a deployment and its traffic. "
     f"Every error is RFC 9457 problem details ({problems.MEDIA_TYPE}) with what was expected and what came."
 )
+_MOST_DRAWINGS = 8  # reports in line: one takes a second
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -47,13 +49,14 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.metrics = metrics = Metrics(Drift(read_reference()))
     app.state.history = _open_history(settings, metrics)
     app.state.worker = Worker(max_waiting=settings.max_waiting)
+    app.state.drawing = Worker(max_waiting=_MOST_DRAWINGS)
     app.state.stopping = asyncio.Event()  # set when the service is told to stop: streams of events then end
     app.state.canaries = set()  # pairs of servers that are being watched
     app.add_middleware(Requests, metrics=metrics)
     problems.install(app)
-    for module in (recommendations, explorations, history, profile_jobs, profiles, gates, catalog, health):
+    for module in (recommendations, explorations, history, profile_jobs, profiles, reports, gates, catalog, health):
         app.include_router(module.router)
-    for page in (explorer, assets):
+    for page in (explorer, assets, history_page):
         app.include_router(page.router)
 
     def openapi() -> dict[str, Any]:

@@ -1,0 +1,238 @@
+// The list of profile jobs: each followed while it runs, with a bar; cancelled; one of them whole, with what happened.
+
+import { byId, el } from "../elements.js";
+import { ask } from "../fetching.js";
+import { ago, count, plural, sentence } from "../formatting.js";
+import { confirmed, openSheet } from "./dialogs.js";
+import { Course, ENDED, follow } from "./following.js";
+import { Listing, cell, rowButton } from "./listing.js";
+import { clockTime, facts, jsonDetails, moment, wholeMoment } from "./parts.js";
+import { failed, loading } from "./sheets.js";
+
+const DRAW_EVERY_MS = 150; // a stream tells what happened before all at once
+const LOOK_FOR_NEW_MS = 5000;
+const KINDS = { queued: "plain", running: "doubt", finished: "good", failed: "bad", cancelled: "plain", interrupted: "bad" };
+
+/** filter: its fields and what applies them. */
+export function setUpJobs({ filter, onNothingKept, keepInAddress }) {
+  const courses = new Map();
+  const followed = new Map(); // what ends it, by the job's id
+  let open = null; // the job in the sheet
+  let shown = false;
+  const query = () => (filter.values().state ? [["state", filter.values().state]] : []);
+  const listing = new Listing({
+    name: "jobs",
+    path: "/v1/profiles/jobs",
+    noun: "job",
+    row,
+    query,
+    empty: {
+      all: ["No profile was asked for yet. POST /v1/profiles queues one, and ", el("code", {}, "specworth worker"), " measures it."],
+      filtered: "No job is in this state.",
+    },
+    onNothingKept,
+    onShown: (jobs) => shown && jobs.forEach(watch),
+  });
+
+  function courseOf(job) {
+    if (!courses.has(job.id)) courses.set(job.id, new Course(job));
+    return courses.get(job.id);
+  }
+
+  function row(job) {
+    const name = `${job.target}, ${ago(job.created_at)}`;
+    const cancellable = !ENDED.includes(job.state) && !job.cancelling;
+    return el("tr", { role: "row" },
+      cell(null, [
+        el("button", { type: "button", class: "link", "data-control": "open", onclick: () => view(job.id) }, job.target),
+        el("span", { class: "sub" }, plural(job.prompt_count, "prompt")),
+      ], { kind: "what", row: true }),
+      cell("State", stateBadge(job)),
+      cell("Progress", progress(courseOf(job)), { kind: "job-progress" }),
+      cell("Asked", [moment(job.created_at), job.asked_by ? ` by ${job.asked_by}` : ""]),
+      cell(null, el("div", { class: "row" }, cancellable ? rowButton("cancel", "Cancel", name, () => cancel(job), "danger small") : null),
+        { kind: "acts" }));
+  }
+
+  function watch(job) {
+    if (ENDED.includes(job.state) || followed.has(job.id)) return;
+    const ending = new AbortController();
+    followed.set(job.id, ending);
+    const course = courseOf(job);
+    course.events.length = 0; // they come again from the first
+    let timer = null;
+    const drawn = () => {
+      timer = null;
+      draw(course);
+    };
+    const soon = () => (timer ??= setTimeout(drawn, DRAW_EVERY_MS));
+    follow(job.id, {
+      signal: ending.signal,
+      onEvent: (kind, event) => {
+        course.happened(kind, event);
+        soon();
+      },
+      onJob: (now) => {
+        course.take(now);
+        if (ENDED.includes(now.state)) tellEnd(now);
+        soon();
+      },
+      onLost: (error) => {
+        course.lost = error;
+        soon();
+      },
+    }).finally(() => followed.get(job.id) === ending && followed.delete(job.id));
+  }
+
+  function draw(course) {
+    const { job } = course;
+    const there = listing.items.get(job.id);
+    const row = listing.rowOf(job.id);
+    if (there === undefined || row === null) return;
+    if (there.state !== job.state || there.cancelling !== job.cancelling) listing.replace(job);
+    else row.querySelector(".job-progress").replaceChildren(...progress(course));
+    if (open === job.id) drawSheet(course);
+  }
+
+  function tellEnd(job) {
+    listing.status.textContent = `The job for ${job.target} is ${job.state}: ${job.ended}`;
+  }
+
+  async function cancel(job) {
+    let now = null;
+    await confirmed({
+      title: "Cancel this job?",
+      text: `${job.target}, asked for ${ago(job.created_at)}. Its servers are stopped if it started some; what was measured until now is kept as a partial profile.`,
+      yes: "Cancel the job",
+      no: "Let it run",
+      act: async () => {
+        now = await ask("DELETE", `/v1/profiles/jobs/${job.id}`);
+      },
+    });
+    if (now === null) return;
+    const course = courseOf(job);
+    course.take(now);
+    draw(course);
+    listing.focus(job.id, "open");
+  }
+
+  function view(id) {
+    open = id;
+    keepInAddress({ job: id });
+    const stopped = new AbortController();
+    openSheet("Profile job", [loading()], () => {
+      stopped.abort();
+      open = null;
+      keepInAddress({ job: null });
+    });
+    const read = async () => {
+      try {
+        const job = await ask("GET", `/v1/profiles/jobs/${id}`, { signal: stopped.signal });
+        const course = courseOf(job);
+        course.take(job);
+        showSheet(course);
+        if (ENDED.includes(job.state) && course.events.length === 0) {
+          await follow(id, { signal: stopped.signal, onEvent: (kind, event) => course.happened(kind, event), onJob: () => {}, onLost: () => {} });
+          drawSheet(course);
+        } else if (!listing.items.has(id)) {
+          await listing.reload(); // opened by its address before the list was there
+        }
+      } catch (error) {
+        if (error.name !== "AbortError") failed(error, read);
+      }
+    };
+    read();
+  }
+
+  setInterval(async () => {
+    if (!shown || document.hidden || listing.asked === null || !byId("jobs-problem").hidden) return;
+    try {
+      const page = await ask("GET", `/v1/profiles/jobs?${new URLSearchParams([...query(), ["limit", 20]])}`);
+      listing.prepend(page.jobs);
+    } catch {
+      // whoever is followed says so
+    }
+  }, LOOK_FOR_NEW_MS);
+
+  return {
+    listing,
+    view,
+    /** The list is on the screen: follow what runs. */
+    show() {
+      shown = true;
+      for (const job of listing.items.values()) watch(job);
+    },
+    /** It is not: nothing is followed. */
+    hide() {
+      shown = false;
+      for (const ending of followed.values()) ending.abort();
+      followed.clear();
+    },
+  };
+}
+
+const stateBadge = (job) =>
+  el("span", { class: `badge ${KINDS[job.state]}` }, job.cancelling && !ENDED.includes(job.state) ? "stopping" : job.state);
+
+/** What a job's cell of progress has. */
+function progress(course) {
+  const { job, latest, wave, look, lost } = course;
+  if (ENDED.includes(job.state)) {
+    const profile = job.profile_id && el("a", { class: "sub", href: `/history?view=profiles&profile=${job.profile_id}` },
+      job.state === "finished" ? "its profile" : "its partial profile");
+    return [el("span", {}, sentence(job.problem?.what ?? job.ended ?? job.state)), profile].filter(Boolean);
+  }
+  const { share, longest } = course;
+  const bar = el("progress", { max: 1, "aria-label": `Of the time that the job for ${job.target} may take`, ...(share === null ? {} : { value: share.toFixed(3) }) });
+  const numbers = [
+    latest.answered !== undefined && `${count(latest.answered)}${wave ? ` of ${count(wave)}` : ""} answered`,
+    latest.starting_s !== undefined && `starting for ${count(latest.starting_s)} s`,
+    latest.output_tokens_per_s !== undefined && `${count(latest.output_tokens_per_s)} tokens/s`,
+    latest.acceptance_length !== undefined && `acceptance length ${latest.acceptance_length.toFixed(2)}`,
+    longest !== null && `at most ${count(Math.ceil(longest))} s more`,
+  ].filter(Boolean);
+  return [
+    job.state === "queued" && share === null ? null : bar,
+    el("span", {}, job.cancelling ? "Stopping" : sentence(job.phase).slice(0, -1)),
+    numbers.length ? el("span", { class: "sub number" }, numbers.join(", ")) : null,
+    look ? el("span", { class: "sub" }, `So far, ${look}`) : null,
+    lost ? el("span", { class: "sub", role: "status" }, `${sentence(lost.message)} Trying again.`) : null,
+  ].filter(Boolean);
+}
+
+function showSheet(course) {
+  const { job } = course;
+  byId("sheet-title").textContent = `Profile job for ${job.target}`;
+  byId("sheet-body").replaceChildren(
+    el("p", { id: "job-state" }, stateBadge(job)),
+    el("div", { id: "job-progress" }),
+    el("div", { id: "job-problem" }),
+    facts([
+      ["Asked", [wholeMoment(job.created_at), job.asked_by ? ` by ${job.asked_by}` : ""]],
+      ["Began", job.started_at && wholeMoment(job.started_at)],
+      ["Prompts", count(job.prompt_count)],
+      ["Id", el("code", {}, job.id)],
+    ]),
+    el("h3", {}, "What happened"),
+    el("ol", { class: "log", id: "job-log", tabindex: "0", "aria-label": "What happened" }),
+    jsonDetails("The request, as it was asked", job.request),
+  );
+  drawSheet(course);
+}
+
+function drawSheet(course) {
+  const { job, events } = course;
+  const log = byId("job-log");
+  if (log === null) return;
+  byId("job-state").replaceChildren(stateBadge(job));
+  byId("job-progress").replaceChildren(...progress(course));
+  if (job.problem) {
+    const { what, expected, got, remedy, field } = job.problem;
+    byId("job-problem").replaceChildren(el("div", { class: "notice error" },
+      facts([["What", what], ["Expected", expected], ["Got", got], ["Field", field], ["What to do", remedy]])));
+  }
+  const atEnd = log.scrollTop + log.clientHeight >= log.scrollHeight - 4;
+  if (log.children.length > events.length) log.replaceChildren();
+  for (const { at, text } of events.slice(log.children.length)) log.append(el("li", {}, clockTime(at), text));
+  if (atEnd) log.scrollTop = log.scrollHeight;
+}

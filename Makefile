@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
 EXAMPLE := data/example_prompts.jsonl --target meta-llama/Llama-3.1-8B-Instruct --gpu H200 --concurrency 16
 
-.PHONY: advise test lint types bench constraints clean
+.PHONY: advise test lint types bench soak constraints clean
 
 advise: $(VENV)/runtime
 	$(BIN)/specworth advise $(EXAMPLE)
@@ -29,6 +29,10 @@ types: $(VENV)/development
 
 bench: $(VENV)/development
 	@for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
+
+# Ten minutes of load: does the service's memory stay flat?
+soak: $(VENV)/development
+	$(BIN)/python benchmarks/soak.py
 
 constraints: $(VENV)/development
 	$(BIN)/python -m pip freeze --exclude-editable | sed '1i # Versions that the tests pass with, for pip'"'"'s --constraint. Renewed by: make constraints' > constraints.txt

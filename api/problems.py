@@ -19,6 +19,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match
 
 from api.findings import FieldError, field_errors, shown, told
 from api.history.errors import RefusedError, UnavailableError
@@ -119,6 +120,16 @@ def unexpected(error: Exception) -> ProblemError:
     )
 
 
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+
+
+def _allowed(request: Request) -> list[str]:
+    """All methods of a path: Starlette names those of the first route that has it, and here each method is one."""
+    routes = request.app.routes
+    asked = [{**request.scope, "method": method} for method in _METHODS]
+    return [scope["method"] for scope in asked if any(route.matches(scope)[0] is Match.FULL for route in routes)]
+
+
 _TITLES = {404: "No such resource", 405: "Method not allowed here"}
 
 
@@ -133,8 +144,10 @@ def install(app: FastAPI) -> None:
         assert isinstance(error, HTTPException)
         title = _TITLES.get(error.status_code, HTTPStatus(error.status_code).phrase)
         detail = f"{request.method} {shown(request.url.path)[1:-1]}: {str(error.detail).lower()}; see /docs"
-        problem = ProblemError(error.status_code, "http", title, detail, headers=error.headers or {})
-        return problem.response()
+        headers = dict(error.headers or {})
+        if error.status_code == 405:
+            headers["Allow"] = ", ".join(_allowed(request))
+        return ProblemError(error.status_code, "http", title, detail, headers=headers).response()
 
     async def _validation(_: Request, error: Exception) -> Response:
         assert isinstance(error, (ValidationError, RequestValidationError))

@@ -59,7 +59,7 @@ class Requests:
                 await self._app(scope, receive, observed)
             finally:
                 seconds = time.perf_counter() - began
-                route = getattr(scope.get("route"), "path", "unmatched")
+                route = getattr(scope.get("route"), "path_format", "unmatched")
                 method = scope["method"] if scope["method"] in _METHODS else "other"
                 self._metrics.requests.labels(route, method, str(status)).observe(seconds)
                 about = {

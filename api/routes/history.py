@@ -9,12 +9,13 @@ GET    /v1/recommendations/{id}/diff/{other}   what changed in the request, and 
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import APIRouter, Path, Query, Response
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from advisor import Recommendation
 from advisor.fields import Closed
@@ -103,14 +104,25 @@ class Diff(_Told):
     answered: list[Changed] = Field(description="What differs in the answers")
 
 
+def _written_out(value: object) -> object:
+    """Pydantic reads a bare number as seconds since 1970, which nobody who writes a year means."""
+    if isinstance(value, str) and not _DATE.match(value):
+        raise ValueError("expected a moment such as 2026-11-01T00:00:00Z, got " + repr(value[:40]))
+    return value
+
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+Moment = Annotated[AwareDatetime, BeforeValidator(_written_out)]
+
+
 class ListQuery(PageQuery):
     """Which recommendations to list."""
 
     target: str | None = Field(None, max_length=300, description="Name of the target, as it was asked for")
     verdict: Literal["enable", "disable"] | None = None
     label: list[Label] = Field(default=[], max_length=20, description="Given more than once: all of them")
-    created_from: AwareDatetime | None = Field(None, description="RFC 3339 with a zone; from this moment on")
-    created_before: AwareDatetime | None = Field(None, description="RFC 3339 with a zone; before this moment")
+    created_from: Moment | None = Field(None, description="RFC 3339 with a zone; from this moment on")
+    created_before: Moment | None = Field(None, description="RFC 3339 with a zone; before this moment")
 
 
 def _listed(row: Row) -> dict[str, Any]:

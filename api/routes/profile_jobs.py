@@ -161,7 +161,10 @@ async def get_job(_: Reader, history: RequiredHistoryDep, key: Id) -> Response:
     return json_answer(_told(await _find(history, key)))
 
 
-@router.delete("/profiles/jobs/{id}", response_model=ProfileJob, status_code=202)
+@router.delete(
+    "/profiles/jobs/{id}", response_model=ProfileJob, status_code=202,
+    responses={200: {"model": ProfileJob, "description": "It is cancelled"}},
+)  # fmt: skip
 async def cancel_job(_: ProfileWriter, history: RequiredHistoryDep, key: Id) -> Response:
     """Cancel a job: 200 once it is cancelled, 202 while its servers are being stopped, 409 where it has ended."""
     await _find(history, key)

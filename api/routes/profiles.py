@@ -17,6 +17,7 @@ import orjson
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import RowMapping
+from starlette.convertors import StringConvertor, register_url_convertor
 
 from advisor.request import EvidenceSpec
 from api.access.access import Administrator, ProfileWriter, Reader
@@ -28,6 +29,15 @@ from api.routes.rows import ID_PATTERN, PageQuery, json_answer, page_answer, unk
 from profiler.probe.profile import Profile
 
 router = APIRouter(prefix="/v1", tags=["profiles"])
+
+
+class _NotJobs(StringConvertor):
+    """A part of a path that is not `jobs`, which is the list of them and no profile's id: DELETE there is a 405."""
+
+    regex = "(?!jobs(?:/|$))[^/]+"
+
+
+register_url_convertor("not_jobs", _NotJobs())
 Id = Annotated[str, Path(alias="id", pattern=ID_PATTERN, description="`id` of a profile")]
 
 
@@ -105,7 +115,7 @@ async def list_profiles(_: Reader, history: RequiredHistoryDep, query: Annotated
     return page_answer("profiles", page, _listed)
 
 
-@router.get("/profiles/{id}", response_model=StoredProfileWhole)
+@router.get("/profiles/{id:not_jobs}", response_model=StoredProfileWhole)
 async def get_profile(_: Reader, history: RequiredHistoryDep, key: Id) -> Response:
     """One profile, whole."""
     row = await history.run("find", lambda database: stored.find(database, key))
@@ -114,7 +124,7 @@ async def get_profile(_: Reader, history: RequiredHistoryDep, key: Id) -> Respon
     return json_answer(_listed(row) | {"document": orjson.Fragment(row["document"])})
 
 
-@router.delete("/profiles/{id}", status_code=204, response_class=Response)
+@router.delete("/profiles/{id:not_jobs}", status_code=204, response_class=Response)
 async def delete_profile(_: Administrator, history: RequiredHistoryDep, key: Id) -> Response:
     """Delete one profile for good; recommendations that rested on it stay."""
     if not await history.run("delete", lambda database: stored.remove(database, key)):

@@ -23,9 +23,20 @@ from api.operation.metrics import Metrics
 from api.operation.readiness import warm_up
 from api.operation.requests import Requests
 from api.operation.stopping import tell_when_stopping
-from api.pages import assets, explorer
+from api.pages import assets, compare, explorer
 from api.pages import history as history_page
-from api.routes import catalog, explorations, gates, health, history, profile_jobs, profiles, recommendations, reports
+from api.routes import (
+    catalog,
+    comparisons,
+    explorations,
+    gates,
+    health,
+    history,
+    profile_jobs,
+    profiles,
+    recommendations,
+    reports,
+)
 from api.settings import Settings, load_settings
 from api.version import specworth_version
 from api.worker import Worker
@@ -52,11 +63,23 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.drawing = Worker(max_waiting=_MOST_DRAWINGS)
     app.state.stopping = asyncio.Event()  # set when the service is told to stop: streams of events then end
     app.state.canaries = set()  # pairs of servers that are being watched
+    app.state.comparisons = set()  # pairs of servers that answer one prompt
     app.add_middleware(Requests, metrics=metrics)
     problems.install(app)
-    for module in (recommendations, explorations, history, profile_jobs, profiles, reports, gates, catalog, health):
+    for module in (
+        recommendations,
+        explorations,
+        history,
+        profile_jobs,
+        profiles,
+        reports,
+        gates,
+        comparisons,
+        catalog,
+        health,
+    ):
         app.include_router(module.router)
-    for page in (explorer, assets, history_page):
+    for page in (explorer, compare, assets, history_page):
         app.include_router(page.router)
 
     def openapi() -> dict[str, Any]:

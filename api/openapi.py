@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from advisor.gate.request import GateRequest
 from advisor.request import RecommendationRequest
 from api import problems
+from api.comparisons.request import ComparisonRequest
 from api.history.record import RecommendationPost
 from api.jobs.request import ProfileRequest
 from api.routes.history import Changes
@@ -20,7 +21,7 @@ from profiler.probe.profile import Profile
 _OWN: dict[str, type[BaseModel]] = {
     "RecommendationRequest": RecommendationPost, "Problem": problems.Problem, "Changes": Changes, "Profile": Profile,
     "ProfileRequest": ProfileRequest, "GateRequest": GateRequest,
-    "ExplorationRequest": RecommendationRequest,
+    "ExplorationRequest": RecommendationRequest, "ComparisonRequest": ComparisonRequest,
 }  # fmt: skip
 _OPEN = ("/healthz", "/readyz")
 

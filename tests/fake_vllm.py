@@ -12,6 +12,7 @@ import itertools
 import json
 import os
 import random
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,6 +46,7 @@ class Knobs:
     fault_after: int = 0  # requests answered rightly before the fault
     answer: str = "word "
     per_request: bool = False  # metrics.speculative_decoding in the last event, as vLLM 0.32 does
+    detailed: bool = False  # with each step's accepted drafts, as its level "detailed" has it
     max_model_len: int = 2048  # words of the prompt plus max_tokens: more is refused, as vLLM does
     with_tokenize: bool = True
     owned_by: str = "vllm"
@@ -187,7 +189,11 @@ def _application(fake: FakeVllm) -> web.Application:
     async def tokenize(request: web.Request) -> web.Response:
         if not fake.knobs.with_tokenize:
             return web.Response(status=404)
-        return web.json_response({"count": len(_text(await request.json()).split())})
+        asked = await request.json()
+        found = {"count": len(_text(asked).split())}
+        if asked.get("return_token_strs"):  # a word is a token, its spaces are written as byte-level vocabularies do
+            found["token_strs"] = [word.replace(" ", "Ġ") for word in re.findall(r"\S+ *| +", _text(asked))]
+        return web.json_response(found)
 
     async def metrics(_: web.Request) -> web.Response:
         if not fake.knobs.with_metrics:
@@ -218,6 +224,8 @@ async def _stream(fake: FakeVllm, reply: web.StreamResponse, body: dict, fault: 
     knobs = fake.knobs
     wanted, prompt_tokens = int(body["max_tokens"]), max(1, len(_text(body).split()))
     histogram = [0] * (knobs.num_speculative_tokens + 1)
+    counting = (body.get("stream_options") or {}).get("continuous_usage_stats")
+    steps = []
     began = asyncio.get_running_loop().time()
     await asyncio.sleep(3600 if fault == "hang" else knobs.ttft_s + random.uniform(0.0, knobs.jitter_s))
 
@@ -234,6 +242,7 @@ async def _stream(fake: FakeVllm, reply: web.StreamResponse, body: dict, fault: 
                 fake.add("draft_tokens", knobs.num_speculative_tokens)
                 fake.add("accepted_tokens", emitted - 1)
                 histogram[emitted - 1] += 1
+                steps.append(emitted - 1)
                 for i in range(emitted - 1):
                     fake.add(f"accepted_at_{i}", 1)
         if fault == "broken json" and sent:
@@ -245,7 +254,8 @@ async def _stream(fake: FakeVllm, reply: web.StreamResponse, body: dict, fault: 
         piece = knobs.answer * emitted
         choice = {"index": 0, "finish_reason": None}
         choice |= {"delta": {"content": piece}} if "messages" in body else {"text": piece}
-        await event({"choices": [choice]})
+        usage = {"usage": {"prompt_tokens": prompt_tokens, "completion_tokens": sent}} if counting else {}
+        await event({"choices": [choice]} | usage)
     await event({"choices": [{"index": 0, "finish_reason": "length", "delta": {}, "text": ""}]})
     seconds = asyncio.get_running_loop().time() - began
     tpot_s = (seconds - first_s) / (sent - 1) if sent > 1 else 0.0
@@ -256,6 +266,8 @@ async def _stream(fake: FakeVllm, reply: web.StreamResponse, body: dict, fault: 
             told = {"num_spec_steps": sum(histogram), "acceptance_histogram": histogram}
             told["num_draft_tokens"] = sum(histogram) * knobs.num_speculative_tokens
             told["num_accepted_draft_tokens"] = sum(i * n for i, n in enumerate(histogram))
+            if knobs.detailed:
+                told["per_step_accepted"] = steps
             last["metrics"] = {"speculative_decoding": told}
         await event(last)
     await reply.write(b"data: [DONE]\n\n")

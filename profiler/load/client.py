@@ -21,10 +21,10 @@ from profiler.errors import EndpointError
 from profiler.load.connection import PinnedResolver, refusing_redirects
 from profiler.load.patience import Patience, retry_after_s
 from profiler.load.request import RequestPlan
+from profiler.load.stream import AnswerStream, Listener
 from profiler.prompts.sample import Prompt
 
 _DATA = b"data:"
-_DONE = b"[DONE]"
 _REQUESTS_FAULT = ("HTTP 400", "HTTP 413", "HTTP 422")
 # vLLM's words, 0.6 to 0.32, for a request that its context does not hold.
 _TOO_LONG = ("maximum context length", "max_model_len", "longer than the maximum model length", "maximum model length")
@@ -107,75 +107,9 @@ class Endpoint:
         )
 
 
-class _Stream:
-    """What has come of one answer so far."""
-
-    def __init__(self) -> None:
-        self.first_s: float | None = None
-        self.chunks = 0
-        self.pieces: list[str] = []
-        self.usage: Mapping[str, Any] = {}
-        self.finish_reason: str | None = None
-        self.speculation: Mapping[str, Any] | None = None
-        self.error: str | None = None
-        self.error_code: int | None = None  # as HTTP has it: what is known too late for the status comes in the stream
-        self.done = False
-
-    def take(self, payload: bytes, now_s: float) -> None:
-        """One event; the first that carries text stops the clock of TTFT."""
-        if payload == _DONE:
-            self.done = True
-            return
-        try:
-            event = orjson.loads(payload)
-        except orjson.JSONDecodeError:
-            self.error = f"broken JSON in the stream: {payload[:80].decode(errors='replace')!r}"
-            return
-        if not isinstance(event, dict):
-            self.error = f"an event that is no object: {payload[:80].decode(errors='replace')!r}"
-            return
-        if event.get("error") is not None:
-            self.error = f"the server reported {str(event['error'])[:200]}"
-            code = event["error"].get("code") if isinstance(event["error"], dict) else None
-            self.error_code = code if isinstance(code, int) else None
-            return
-        choices = event.get("choices") or []
-        if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
-            self.error = f"an event of an unknown form: {payload[:80].decode(errors='replace')!r}"
-            return
-        for choice in choices:
-            self._choice(choice, now_s)
-        usage = event.get("usage")
-        self.usage = usage if isinstance(usage, dict) and usage else self.usage
-        metrics = event.get("metrics")
-        if isinstance(metrics, dict):
-            inner = metrics.get("speculative_decoding")
-            self.speculation = inner if isinstance(inner, dict) else metrics
-
-    def _choice(self, choice: Mapping[str, Any], now_s: float) -> None:
-        delta = choice.get("delta")
-        delta = delta if isinstance(delta, dict) else {}
-        # Reasoning models stream thoughts under a name of their own; they are output tokens all the same.
-        texts = (choice.get("text"), *(delta.get(name) for name in ("content", "reasoning_content", "reasoning")))
-        text = next((text for text in texts if isinstance(text, str) and text), None)
-        if text is not None or delta.get("tool_calls"):
-            self.chunks += 1
-            if self.first_s is None:
-                self.first_s = now_s
-            if text is not None:
-                self.pieces.append(text)
-        reason = choice.get("finish_reason")
-        self.finish_reason = reason if isinstance(reason, str) else self.finish_reason
-
-    def tokens(self, name: str) -> int | None:
-        """A count of the server's usage; None where it gives none, or none that could be one."""
-        count = self.usage.get(name)
-        return count if isinstance(count, int) and not isinstance(count, bool) and 0 <= count < 2**31 else None
-
-
 async def serve_one(
     session: aiohttp.ClientSession, plan: RequestPlan, prompt: Prompt, *, index: int, max_tokens: int | None = None,
-    patience: Patience | None = None, until_s: float | None = None,
+    patience: Patience | None = None, until_s: float | None = None, listen: Listener | None = None,
 ) -> Served:  # fmt: skip
     """Send one request and read its stream to the end.
 
@@ -187,18 +121,21 @@ async def serve_one(
         max_tokens: what the context leaves for the answer.
         patience: with a server that puts requests off.
         until_s: monotonic time from which no request that was put off is sent again.
+        listen: is told each piece of the answer as it comes.
     """
     body = orjson.dumps(plan.body(prompt, max_tokens=max_tokens), option=orjson.OPT_NON_STR_KEYS)
 
     async def attempt() -> Served:
-        return await _send(session, plan.path.lstrip("/"), body, index=index)
+        return await _send(session, plan.path.lstrip("/"), body, index=index, listen=listen)
 
     served, retries, waited_s = await (patience or Patience()).keep_trying(attempt, until_s=until_s)
     return replace(served, retries=retries, waited_s=waited_s) if retries else served
 
 
-async def _send(session: aiohttp.ClientSession, path: str, body: bytes, *, index: int) -> Served:
-    stream = _Stream()
+async def _send(
+    session: aiohttp.ClientSession, path: str, body: bytes, *, index: int, listen: Listener | None
+) -> Served:
+    stream = AnswerStream(listen)
     put_off: float | None = None
     started = time.monotonic()
     error: str | None = None

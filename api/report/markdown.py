@@ -63,4 +63,4 @@ def fenced(text: str, language: str) -> str:
 
 def escaped(text: str) -> str:
     """Text that stays text: no markup, no HTML, no cell border."""
-    return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", printable(text).replace("\n", " "))
+    return re.sub(r"([\\`*_{}\[\]<>#|&$~])", r"\\\1", printable(text).replace("\n", " "))

@@ -89,9 +89,8 @@ def _evidence(answer: Recommendation, request: RecommendationRequest) -> Facts:
 
 
 def _other_models(answer: Recommendation) -> str:
-    return (
-        f"The answer was made by models that are not those installed now ({answer.model_version}); see their own card."
-    )
+    made_by = f"The answer was made by other models than those installed now ({answer.model_version})"
+    return f"{made_by}: what they cover, and how well, their own card says."
 
 
 def _measured(evidence: EvidenceSpec | None) -> Iterator[str]:

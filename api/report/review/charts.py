@@ -15,6 +15,7 @@ from api.report.terminal import printable
 _INK, _ACCENT, _PALE = "#1a1a1a", "#0b3d78", "#d5dde8"
 _WIDTH = 7.2  # inches
 _FONT = 9.5  # points
+_LONGEST = 40  # characters of a label: names come from files
 _HATCHES = ("", "////", "...", "\\\\\\\\", "xx")
 _FILLS = ("#8796ab", "#ffffff", "#e6eaf0", "#ffffff", "#c4ccd8")
 
@@ -40,6 +41,11 @@ def draw(figure: Figure) -> str:
         return svg.embeddable(
             canvas, name=figure.name, title=printable(figure.title), description=printable(figure.description)
         )
+
+
+def _short(label: str) -> str:
+    shown = printable(label)
+    return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"
 
 
 def _height(chart: Curve | Bars | Stack) -> float:
@@ -127,7 +133,7 @@ def _errors(bars: tuple[tuple[str, Reading], ...]) -> list[list[float]] | None:
 
 
 def _standing(axes: Any, chart: Bars) -> None:  # noqa: ANN401
-    labels = [printable(label) for label, _ in chart.bars]
+    labels = [_short(label) for label, _ in chart.bars]
     values = [reading.value for _, reading in chart.bars]
     drawn = axes.bar(
         range(len(values)), values, width=0.6, color=_PALE, edgecolor=_INK, yerr=_errors(chart.bars), capsize=3
@@ -141,7 +147,7 @@ def _standing(axes: Any, chart: Bars) -> None:  # noqa: ANN401
 
 def _lying(axes: Any, chart: Bars) -> None:  # noqa: ANN401
     """First bar on top; bars to the left of the start are hatched."""
-    labels = [printable(label) for label, _ in chart.bars]
+    labels = [_short(label) for label, _ in chart.bars]
     values = [reading.value for _, reading in chart.bars]
     places = range(len(values))
     drawn = axes.barh(
@@ -173,7 +179,7 @@ def _stack(canvas: Any, axes: Any, chart: Stack) -> None:  # noqa: ANN401
     for place, (name, values) in enumerate(chart.parts):
         hatch = _HATCHES[place % len(_HATCHES)]
         axes.barh(
-            range(len(chart.rows)), values, left=left, height=0.6, label=printable(name), edgecolor=_INK,
+            range(len(chart.rows)), values, left=left, height=0.6, label=_short(name), edgecolor=_INK,
             facecolor=_FILLS[place % len(_FILLS)], hatch=hatch, linewidth=0.9,
         )  # fmt: skip
         for row, value in enumerate(values):
@@ -183,7 +189,7 @@ def _stack(canvas: Any, axes: Any, chart: Stack) -> None:  # noqa: ANN401
                     bbox={"facecolor": "white", "edgecolor": "none", "boxstyle": "round,pad=0.15"},
                 )  # fmt: skip
         left = [begun + value for begun, value in zip(left, values, strict=True)]
-    axes.set_yticks(range(len(chart.rows)), [printable(row) for row in chart.rows])
+    axes.set_yticks(range(len(chart.rows)), [_short(row) for row in chart.rows])
     axes.invert_yaxis()
     axes.set_xlabel(chart.axis)
     axes.set_xlim(0, whole * 1.01)

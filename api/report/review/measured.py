@@ -13,7 +13,7 @@ from datetime import datetime
 from api.report.content import Points, command_lines
 from api.report.review import measured_figures as figures
 from api.report.review.document import Block, Code, Facts, Prose, Review, Section
-from api.report.review.provenance import Provenance, repeat
+from api.report.review.provenance import Provenance, repeat, without_keys
 from api.report.wording import as_sentence, method_with
 from api.version import specworth_version
 from profiler.probe.profile import Profile
@@ -62,7 +62,8 @@ def _mark(profile: Profile) -> str:
 def _sentence(profile: Profile) -> str:
     probed = profile.speculation
     what = method_with(probed.method, probed.num_speculative_tokens, probed.draft) if probed.method else "speculation"
-    return f"{as_sentence(f'{what} was measured')[:-1]}: {as_sentence(profile.decision.text)}"
+    measured = as_sentence(f"{what} was measured")
+    return f"{measured[:-1]}: {as_sentence(profile.decision.text)}" if profile.decision.text else measured
 
 
 def _decision(profile: Profile) -> Iterator[Block]:
@@ -151,7 +152,7 @@ def _configuration(profile: Profile) -> Iterator[Block]:
     if there.mode != "attached":
         config = () if probed.config is None else ("--speculative-config", json.dumps(probed.config))
         for label, arguments in (("without speculation", ()), ("with speculation", config)):
-            lines = command_lines([profile.target, *there.serve_arguments, *arguments])
+            lines = command_lines([profile.target, *without_keys(there.serve_arguments), *arguments])
             yield Code(f"vLLM's command {label}", " \\\n".join(lines))
 
 
@@ -191,7 +192,9 @@ def told_command(profile: Profile) -> Code:
         lines.append(shlex.join(["--target", profile.target]))
         lines.append(shlex.join(["--speculative-config", json.dumps(profile.speculation.config)]))
         if profile.environment.serve_arguments:
-            lines.append(shlex.join(["--serve-arguments", shlex.join(profile.environment.serve_arguments)]))
+            lines.append(
+                shlex.join(["--serve-arguments", shlex.join(without_keys(profile.environment.serve_arguments))])
+            )
     if profile.points:
         lines.append(f"--concurrency {profile.points[0].concurrency}")
     policy = profile.policy

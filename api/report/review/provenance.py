@@ -23,7 +23,6 @@ import orjson
 from api.report.review.document import Code, Facts
 from api.version import specworth_version
 from models.artefact import MANIFEST, VARIABLE, folder_in_use, read_manifest
-from profiler.probe.environment import without_secrets
 from profiler.prompts.sample import Prompt
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn")
@@ -112,13 +111,19 @@ def _spelled(option: str, parameter: Parameter, value: Any) -> list[str]:  # noq
     return [flag, _USER.sub("...@", str(value))]
 
 
+def without_keys(words: Sequence[str]) -> list[str]:
+    """Arguments of a command with dots in place of what looks like a key: a report is handed around."""
+    from profiler.probe.environment import without_secrets  # with it come HTTP clients, which advice has no use for
+
+    return [_SECRET.sub(r"\1=...", word) for word in without_secrets(words)]
+
+
 def _without_keys(words: str) -> str:
-    """A command line within the command line; keys in it are not told."""
+    """The same of a command line within the command line."""
     try:
-        split = shlex.split(words)
+        return shlex.join(without_keys(shlex.split(words)))
     except ValueError:
         return "..."
-    return shlex.join(_SECRET.sub(r"\1=...", word) for word in without_secrets(split))
 
 
 def repeat(provenance: Provenance) -> tuple[Code, Facts]:

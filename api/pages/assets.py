@@ -16,7 +16,9 @@ from api.problems import ProblemError
 
 router = APIRouter(include_in_schema=False)
 _HEADERS = {"Cache-Control": "public, max-age=31536000, immutable", "Cross-Origin-Resource-Policy": "same-origin"}
-_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}  # the same on every system
+_TYPES = {
+    ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".jsonl": "application/jsonl",
+}  # fmt: skip  # the same on every system
 
 
 @router.get("/assets/{version}/{path:path}")

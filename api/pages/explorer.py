@@ -12,4 +12,4 @@ router = APIRouter(include_in_schema=False)
 @router.get("/")
 async def explorer(request: Request) -> Response:
     """The explorer."""
-    return page(request, "explorer.html", here="Explorer")
+    return page(request, "explorer.html", here="Explorer", keeps=request.app.state.history is not None)

@@ -12,13 +12,16 @@ from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
 
 from advisor.described import describe_sample, features_of
-from advisor.exploration import Exploration, explore
+from advisor.exploration import SpeedupMap, explore
 from advisor.features import WorkloadFeatures
+from advisor.recommendation import Recommendation
 from advisor.request import RecommendationRequest
 from api.access.access import Asker
 from api.findings import shown
+from api.report.content import command_lines, crossover_sentence, headline
 from api.routes.dependencies import BodyDep, FileDep, SettingsDep, WorkerDep, body_of, parse_object
 from api.settings import Settings
 from profiler.errors import PromptsError
@@ -54,7 +57,19 @@ def _described(body: bytes, name: str) -> WorkloadFeatures:
     return features_of(describe_sample(read_prompts(stream)))
 
 
-@router.post("/explorations", openapi_extra=_BODY, response_model=Exploration)
+class Told(BaseModel):
+    """An answer, told in words, and its surroundings."""
+
+    model_config = ConfigDict(frozen=True)
+
+    headline: str = Field(description="The verdict in a sentence")
+    crossover: str = Field(description="Up to where it pays, in a sentence")
+    command: str = Field(description="The command line that serves so")
+    recommendation: Recommendation
+    map: SpeedupMap
+
+
+@router.post("/explorations", openapi_extra=_BODY, response_model=Told)
 async def surroundings(_: Asker, body: BodyDep, settings: SettingsDep, worker: WorkerDep) -> Response:
     """The answer that /v1/recommendations would give, and a map of the speedup; nothing is kept."""
     return Response(await worker.run(partial(_explored, body, settings)), media_type="application/json")
@@ -62,4 +77,13 @@ async def surroundings(_: Asker, body: BodyDep, settings: SettingsDep, worker: W
 
 def _explored(body: bytes, settings: Settings) -> str:
     request = RecommendationRequest.model_validate(parse_object(body, settings))
-    return explore(request).model_dump_json()
+    found = explore(request)
+    answer = found.recommendation
+    told = Told(
+        headline=headline(answer, request),
+        crossover=crossover_sentence(answer, request.policy.min_speedup),
+        command=" \\\n".join(command_lines(answer.configuration.serve_arguments)),
+        recommendation=answer,
+        map=found.map,
+    )
+    return told.model_dump_json()

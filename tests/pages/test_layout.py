@@ -39,7 +39,9 @@ def test_assets_are_kept_for_good_under_the_digest_of_all_of_them(http):
         assert answer.status_code == 200
         assert answer.content == content
         assert "immutable" in answer.headers["cache-control"]
-        kind = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}[name.rsplit(".", 1)[1]]
+        kind = {
+            "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml", "jsonl": "application/jsonl",
+        }[name.rsplit(".", 1)[1]]  # fmt: skip
         assert answer.headers["content-type"].split(";")[0] == kind
     for path in ("0" * 16 + "/base.css", f"{assets_version()}/%2e%2e/site.py", f"{assets_version()}/none.js"):
         answer = http.get(f"/assets/{path}")

@@ -23,9 +23,9 @@ export class Problem extends Error {
   }
 }
 
-function headersFor(body, more) {
+function headersFor(mediaType, more) {
   const headers = new Headers(more);
-  if (body !== undefined) headers.set("Content-Type", "application/json");
+  if (mediaType !== null) headers.set("Content-Type", mediaType);
   const key = apiKey();
   if (key !== null) headers.set("Authorization", `Bearer ${key}`);
   return headers;
@@ -47,13 +47,14 @@ async function problemOf(response) {
 
 /**
  * The response to a request; throws Problem for anything but success, and what fetch throws for one that was aborted.
- * body: an object, sent as JSON. text: JSON that is already text, instead.
+ * body: an object, sent as JSON. text: JSON that is already text, instead. file: a Blob, sent as it is.
  */
-export async function request(method, path, { body, text, headers, signal } = {}) {
-  const content = text ?? (body === undefined ? undefined : JSON.stringify(body));
+export async function request(method, path, { body, text, file, headers, signal } = {}) {
+  const content = file ?? text ?? (body === undefined ? undefined : JSON.stringify(body));
+  const mediaType = file !== undefined ? "application/octet-stream" : content === undefined ? null : "application/json";
   let response;
   try {
-    response = await fetch(path, { method, headers: headersFor(content, headers), body: content, signal });
+    response = await fetch(path, { method, headers: headersFor(mediaType, headers), body: content, signal });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Problem({ title: "No answer", detail: "the service could not be reached; is it still running?" });

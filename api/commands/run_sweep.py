@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -19,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import profiler
+from api.commands.children import run_until_signal
 from api.commands.duration import seconds
+from api.commands.run_cluster_sweep import check_executor, run_cluster_sweep
 from profiler.errors import InputError
-from profiler.serving.interruption import Interrupted, held, interruptible
-from profiler.serving.watchdog import Watchdog
 from profiler.sweep.grid import only_engines, read_grid
 
 _GRACE_S = 30.0  # a sweep that is told to stop ends its engine or server (which has 25 s for it)
@@ -32,7 +31,7 @@ def run_sweep(options: Mapping[str, Any]) -> int:
     """Check the grid here, where errors are told soonest, then measure; the sweep's own exit code."""
     grid = read_grid(options["grid"])
     only_engines(grid, options["only"])
-    python = _interpreter(options["python"], needs_vllm=not options["plan"])
+    on_cluster = check_executor(options)
     arguments = [
         str(options["grid"].absolute()),
         "--out",
@@ -45,12 +44,17 @@ def run_sweep(options: Mapping[str, Any]) -> int:
     arguments += [flag for flag, given in (("--resume", options["resume"]), ("--plan", options["plan"])) if given]
     if options["only"]:
         arguments += ["--only", *options["only"]]
+    if on_cluster and not options["plan"]:
+        return run_cluster_sweep(options, arguments)
+    python = _interpreter(options["python"], needs_vllm=not options["plan"])
     if options["served"] and not options["plan"]:
         # The load comes from here, so it needs our own packages; the server gets the other interpreter.
-        return _run([sys.executable, "-m", "profiler.sweep.served", *arguments, "--python", python], dict(os.environ))
+        command = [sys.executable, "-m", "profiler.sweep.served", *arguments, "--python", python]
+        return run_until_signal(command, dict(os.environ), grace_s=_GRACE_S)
     with _our_source() as source:
         environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONHOME", "VIRTUAL_ENV")}
-        return _run([python, "-m", "profiler.sweep", *arguments], environment | {"PYTHONPATH": str(source)})
+        command = [python, "-m", "profiler.sweep", *arguments]
+        return run_until_signal(command, environment | {"PYTHONPATH": str(source)}, grace_s=_GRACE_S)
 
 
 def _interpreter(given: str | None, *, needs_vllm: bool) -> str:
@@ -79,36 +83,3 @@ def _our_source() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="specworth-source-") as folder:
         (Path(folder) / "profiler").symlink_to(Path(profiler.__file__).parent, target_is_directory=True)
         yield Path(folder)
-
-
-def _run(command: list[str], environment: dict[str, str]) -> int:
-    """Run to the end; a signal interrupts the sweep, which then ends its engine itself and says what it has."""
-    process: subprocess.Popen[bytes] | None = None
-    watchdog: Watchdog | None = None
-    number: int = signal.SIGINT
-    with interruptible():
-        try:
-            with held():
-                process = subprocess.Popen(command, env=environment, start_new_session=True)
-                watchdog = Watchdog(process.pid, grace_s=round(_GRACE_S))
-            return process.wait()
-        except Interrupted as stop:
-            number = stop.number
-            return stop.exit_code
-        finally:
-            with held():
-                if process is not None:
-                    _end(process, number)
-                if watchdog is not None:
-                    watchdog.dismiss()
-
-
-def _end(process: subprocess.Popen[bytes], number: int) -> None:
-    if process.poll() is not None:
-        return
-    process.send_signal(number)
-    try:
-        process.wait(_GRACE_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

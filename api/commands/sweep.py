@@ -27,6 +27,20 @@ def sweep(
     ] = False,
     plan: Annotated[bool, typer.Option("--plan", help="Print what would be measured, and stop.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random prompts.")] = 0,
+    executor: Annotated[
+        str, typer.Option(metavar="local|ray", help="Where engines run: on this host, or on a Ray cluster.")
+    ] = "local",
+    ray_address: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="The cluster's head; RAY_ADDRESS or this host's if not given."),
+    ] = None,
+    ray_gpus: Annotated[
+        int | None, typer.Option(min=0, help="GPUs of one engine, 0 for CPUs; its parallel sizes if not given.")
+    ] = None,
+    ray_cpus: Annotated[int | None, typer.Option(min=1, help="CPU cores of one engine; 2 if not given.")] = None,
+    ray_accelerator: Annotated[
+        str | None, typer.Option(metavar="KIND", help="Ray's name of the kind of GPU to measure on, such as H200.")
+    ] = None,
 ) -> Callable[[], int]:
     """Measure a grid of engines and traffic on this host, one row per cell, for fitting the cost model.
 
@@ -36,6 +50,11 @@ def sweep(
       specworth sweep data/grids/cost-1.yaml --out measured --python ~/vllm/bin/python --time-limit 10m
     The rest of it later:
       specworth sweep data/grids/cost-1.yaml --out measured --python ~/vllm/bin/python --resume
+
+    \b
+    On all nodes of a Ray cluster (pip install 'specworth[ray]'; this host is one of them):
+      specworth sweep data/grids/cost-1.yaml --out measured --executor ray --ray-address 10.0.0.5:6379 \\
+        --python /opt/vllm/bin/python
 
     Engines run with random weights, so that no model is downloaded; requests of one length are kept at constant
     concurrency. On a host that has vLLM but not specworth's dependencies, the source alone does the same:

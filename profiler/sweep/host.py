@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """The facts of the machine that a step's time depends on; None where it has no NVIDIA GPU."""
+    """The facts of the machine that a step's time depends on, and of the GPUs that we may use; None without any."""
 
     gpu: str | None
     gpu_count: int
@@ -28,7 +28,7 @@ class Host:
 
 def read_host() -> Host:
     """Ask the machine; a missing nvidia-smi means that there is no GPU to name."""
-    rows = [line.split(", ") for line in _run("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")]
+    rows = [line.split(", ") for line in _smi("name,driver_version", "csv,noheader")]
     return Host(
         gpu=rows[0][0] if rows else None,
         gpu_count=len(rows),
@@ -40,15 +40,23 @@ def read_host() -> Host:
 
 
 def wait_for_free_gpu(*, used_bytes: float = 2e9, timeout_s: float = 20.0) -> bool:
-    """Wait until no GPU holds more than `used_bytes`: vLLM refuses to start while a dying engine still holds memory."""
+    """Wait until no GPU of ours holds more than `used_bytes`: vLLM does not start while a dying engine holds memory."""
     until = time.monotonic() + timeout_s
     while True:
-        used = _run("nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits")
+        used = _smi("memory.used", "csv,noheader,nounits")
         if all(float(mib) * 2**20 < used_bytes for mib in used if mib.strip().isdigit()):
             return True
         if time.monotonic() > until:
             return False
         time.sleep(0.25)
+
+
+def _smi(asked: str, layout: str) -> list[str]:
+    """What nvidia-smi says of the GPUs that this process may use: on a shared host others have theirs."""
+    visible = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
+    named = all(name.isdigit() or name.startswith("GPU-") for name in visible)  # a MIG slice is not a GPU's name
+    ours = [f"--id={','.join(visible)}"] if visible and named else []
+    return _run("nvidia-smi", *ours, f"--query-gpu={asked}", f"--format={layout}")
 
 
 def _run(*command: str) -> list[str]:

@@ -32,8 +32,22 @@ function shown(diff) {
     el("h3", {}, `Asked otherwise (${count(diff.asked.length)})`),
     diff.asked.length ? changes("Asked otherwise", diff.asked) : el("p", {}, "Nothing: the requests are the same but for their prompts."),
     el("h3", {}, `Answered otherwise (${count(diff.answered.length)})`),
-    diff.answered.length ? changes("Answered otherwise", diff.answered) : el("p", {}, "Nothing."),
+    ...answered(diff.answered),
   ];
+}
+
+/** What belongs to the verdict itself first; the members of lists (the curve, alternatives, reasons), which are many, fold. */
+function answered(found) {
+  const inLists = ({ field }) => field.includes("[") || /^(curve|reasons|alternatives|warnings)/.test(field);
+  const parts = [found.filter((one) => !inLists(one)), found.filter(inLists)];
+  if (found.length === 0) return [el("p", {}, "Nothing.")];
+  return [
+    parts[0].length ? changes("Answered otherwise", parts[0]) : null,
+    parts[1].length
+      ? el("details", {}, el("summary", {}, `The curve, alternatives, reasons and warnings (${count(parts[1].length)})`),
+          changes("In lists", parts[1]))
+      : null,
+  ].filter(Boolean);
 }
 
 function common(diff) {
@@ -44,7 +58,7 @@ function common(diff) {
 
 function summary({ before, after }) {
   const rows = [
-    ["Asked", (item) => wholeMoment(item.created_at), (item) => item.id],
+    ["Asked", (item) => wholeMoment(item.created_at), () => null],
     ["Target", (item) => item.target],
     ["GPU", (item) => item.gpu],
     ["At once", (item) => count(item.concurrency)],

@@ -11,7 +11,7 @@ import { failed, loading } from "./sheets.js";
 
 const DRAW_EVERY_MS = 150; // a stream tells what happened before all at once
 const LOOK_FOR_NEW_MS = 5000;
-const KINDS = { queued: "plain", running: "doubt", finished: "good", failed: "bad", cancelled: "plain", interrupted: "bad" };
+const KINDS = { queued: "plain", running: "live", finished: "good", failed: "bad", cancelled: "plain", interrupted: "bad" };
 
 /** filter: its fields and what applies them. */
 export function setUpJobs({ filter, onNothingKept, keepInAddress }) {

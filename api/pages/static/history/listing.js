@@ -133,7 +133,7 @@ export class Listing {
   /** Take an item out; the focus goes to the same control of its neighbour, or to the word that nothing is left. */
   async remove(id, control) {
     const row = this.rowOf(id);
-    if (row === null) return;
+    if (row === null) return; // not on the pages that were read
     const next = (row.nextElementSibling ?? row.previousElementSibling)?.dataset.id;
     row.remove();
     this.items.delete(id);

@@ -1,8 +1,8 @@
 // Small parts that several lists and views of the history show: moments, verdicts, downloads, JSON.
 
-import { el } from "../elements.js";
+import { clearProblem, el, showProblem } from "../elements.js";
 import { request } from "../fetching.js";
-import { ago, chance, methodWith, times } from "../formatting.js";
+import { ago, methodName, times } from "../formatting.js";
 
 const whole = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
 const clock = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
@@ -23,15 +23,13 @@ export function verdictBadge(verdict, decisive = true) {
   return el("span", { class: verdict === "enable" ? "badge good" : "badge plain" }, verdict);
 }
 
-/** What a recommendation proposes: "EAGLE-3 head, k 4". */
-export const candidate = ({ method, draft, num_speculative_tokens: k }) => `${methodWith(method, draft)}, k ${k}`;
+/** What a recommendation proposes: "EAGLE-3 (its head), k 4"; the drafter without its organisation. */
+export const candidate = ({ method, draft, num_speculative_tokens: k }) =>
+  `${methodName(method)}${draft ? ` (${draft.split("/").pop()})` : ""}, k\u00a0${k}`;
 
 /** One line that tells a recommendation from others, for names of controls and for questions. */
 export const recommendationName = (item) =>
   `${item.target} on ${item.gpu}, ${item.verdict} at ${times(item.end_to_end)}, ${ago(item.created_at)}`;
-
-/** How probable it is that it pays, and for how many at once. */
-export const under = (item) => `${chance(item.probability)} probable, ${item.concurrency} at once`;
 
 /** Terms and what they are, in two columns; terms without a value are left out. */
 export function facts(pairs) {
@@ -64,13 +62,40 @@ export function jsonDetails(summary, value) {
   return el("details", {}, el("summary", {}, summary), text);
 }
 
-/** Save a route's answer as a file, or the part of it that `part` takes: a link could not send the key. */
-export async function download(path, name, part = null) {
-  const answer = await request("GET", path);
-  const content = part === null ? await answer.blob() : new Blob([JSON.stringify(part(await answer.json()), null, 2)]);
-  const address = URL.createObjectURL(content);
-  el("a", { href: address, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+/** Where a row of actions says what went wrong; hidden while nothing did. */
+export const problemLine = () => el("p", { role: "alert", class: "notice error", hidden: true });
+
+/**
+ * A button that saves a route's answer as a file, or the part of it that `part` takes: a link could not send the key.
+ * problem: the line that tells why it could not be read.
+ */
+export function saveButton(text, { path, name, problem, part = null }) {
+  const button = el("button", { type: "button", class: "quiet" }, text);
+  button.addEventListener("click", async () => {
+    clearProblem(problem);
+    button.disabled = true;
+    try {
+      const answer = await request("GET", path);
+      const content = part === null ? await answer.blob() : new Blob([JSON.stringify(part(await answer.json()), null, 2)]);
+      const address = URL.createObjectURL(content);
+      el("a", { href: address, download: name }).click();
+      setTimeout(() => URL.revokeObjectURL(address), 10_000);
+    } catch (error) {
+      showProblem(problem, error);
+    } finally {
+      button.disabled = false;
+    }
+  });
+  return button;
+}
+
+/** The report for a capacity review: a page of its own where no key is asked for, else files. */
+export function reportLinks(path, name, problem) {
+  const open =
+    document.body.dataset.asksForKeys === "yes"
+      ? saveButton("Report (HTML)", { path: `${path}/report.html`, name: `${name}.html`, problem })
+      : el("a", { class: "button quiet", href: `${path}/report.html`, target: "_blank", rel: "noopener" }, "Report");
+  return [open, saveButton("Report (Markdown)", { path: `${path}/report.md`, name: `${name}.md`, problem })];
 }
 
 /** A button that copies a text and says so; null where the browser gives no clipboard (plain HTTP from elsewhere). */

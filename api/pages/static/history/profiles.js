@@ -5,7 +5,7 @@ import { ask } from "../fetching.js";
 import { ago, count, methodName, percent, sentence, times, words } from "../formatting.js";
 import { closeSheet, confirmed, openSheet } from "./dialogs.js";
 import { Listing, cell, rowButton } from "./listing.js";
-import { copyButton, download, facts, jsonDetails, moment, table, verdictBadge, wholeMoment } from "./parts.js";
+import { copyButton, facts, jsonDetails, moment, problemLine, reportLinks, saveButton, table, verdictBadge, wholeMoment } from "./parts.js";
 import { failed, loading } from "./sheets.js";
 
 /** filter: its fields and what applies them. */
@@ -48,8 +48,9 @@ export function setUpProfiles({ filter, onNothingKept, keepInAddress }) {
       yes: "Delete",
       act: () => ask("DELETE", `/v1/profiles/${item.id}`),
     });
-    if (done) await listing.remove(item.id, "delete");
-    return done;
+    if (!done) return;
+    closeSheet();
+    await listing.remove(item.id, "delete");
   }
 
   function view(id) {
@@ -74,25 +75,18 @@ export function setUpProfiles({ filter, onNothingKept, keepInAddress }) {
 
 function show(whole, remove) {
   const profile = whole.document;
-  const problem = el("p", { role: "alert", class: "notice error", hidden: true });
+  const path = `/v1/profiles/${whole.id}`;
+  const name = `profile-${whole.id.slice(0, 8)}`;
+  const problem = problemLine();
   byId("sheet-title").textContent = `${whole.target}, measured`;
   byId("sheet-body").replaceChildren(
     ...[lead(profile), ...measured(profile), ...accepted(profile), ...toKnow(profile), ...from(whole, profile)].filter(Boolean),
     el("div", { class: "acts" }, problem, el("div", { class: "row" },
       copyButton(whole.id, "Copy the id, as evidence.profile_id"),
-      el("button", { type: "button", class: "quiet", onclick: () => save(whole, problem) }, "Download profile.json"),
-      el("button", { type: "button", class: "danger", onclick: async () => (await remove(whole)) && closeSheet() }, "Delete"))),
+      reportLinks(path, name, problem),
+      saveButton("JSON", { path, name: `${name}.json`, problem, part: (kept) => kept.document }),
+      el("button", { type: "button", class: "danger", onclick: () => remove(whole) }, "Delete"))),
   );
-}
-
-async function save(whole, problem) {
-  problem.hidden = true;
-  try {
-    await download(`/v1/profiles/${whole.id}`, `profile-${whole.id.slice(0, 8)}.json`, (kept) => kept.document);
-  } catch (error) {
-    problem.textContent = sentence(error.message);
-    problem.hidden = false;
-  }
 }
 
 function lead({ decision, status, ended }) {

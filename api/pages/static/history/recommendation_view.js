@@ -2,9 +2,9 @@
 
 import { byId, el } from "../elements.js";
 import { ask } from "../fetching.js";
-import { chance, count, percent, sentence, times, words } from "../formatting.js";
-import { closeSheet, openSheet } from "./dialogs.js";
-import { candidate, copyButton, download, facts, jsonDetails, table, verdictBadge, wholeMoment } from "./parts.js";
+import { chance, count, percent, plural, sentence, times, words } from "../formatting.js";
+import { openSheet } from "./dialogs.js";
+import { candidate, copyButton, facts, jsonDetails, problemLine, reportLinks, saveButton, table, verdictBadge, wholeMoment } from "./parts.js";
 import { failed, loading } from "./sheets.js";
 
 /** Open it; rename and remove are what the list does then, too. */
@@ -33,12 +33,12 @@ function show(whole, { rename, remove }) {
 }
 
 function lead(whole) {
-  const { speedup, level } = { speedup: whole.recommendation.speedup.end_to_end, level: whole.recommendation.speedup.level };
+  const { end_to_end: speedup, level } = whole.recommendation.speedup;
   const action = whole.verdict === "enable" ? "Enable speculative decoding" : "Leave speculative decoding off";
   const gives = whole.basis === "measured" ? "was measured to give" : "is expected to give";
   const doubt = whole.decisive ? "" : " This is not decisive: measure before you rely on it.";
   return el("p", { class: "lead" }, verdictBadge(whole.verdict, whole.decisive),
-    ` ${action}: ${candidate(whole)} ${gives} ${times(speedup.value)} end to end at ${count(whole.concurrency)} at once`,
+    ` ${action}: ${candidate(whole)} ${gives} ${times(speedup.value)} end to end with ${plural(whole.concurrency, "request")} at once`,
     ` (${percent(level)} interval ${speedup.low.toFixed(2)} to ${speedup.high.toFixed(2)}).${doubt}`);
 }
 
@@ -103,18 +103,12 @@ function asked(whole, answer) {
 
 function acts(whole, { rename, remove }) {
   const path = `/v1/recommendations/${whole.id}`;
-  const problem = el("p", { role: "alert", class: "notice error", hidden: true });
-  const save = (text, address, name) => el("button", { type: "button", class: "quiet", onclick: async () => {
-    problem.hidden = true;
-    try {
-      await download(address, name);
-    } catch (error) {
-      problem.textContent = sentence(error.message);
-      problem.hidden = false;
-    }
-  } }, text);
+  const name = `recommendation-${whole.id.slice(0, 8)}`;
+  const problem = problemLine();
+  const renamed = (now) => show({ ...whole, ...now }, { rename, remove });
   return el("div", { class: "acts" }, problem, el("div", { class: "row" },
-    el("button", { type: "button", onclick: () => rename(whole, (now) => show({ ...whole, ...now }, { rename, remove })) }, "Labels and note"),
-    save("Download JSON", path, `recommendation-${whole.id.slice(0, 8)}.json`),
-    el("button", { type: "button", class: "danger", onclick: async () => (await remove(whole)) && closeSheet() }, "Delete")));
+    el("button", { type: "button", onclick: () => rename(whole, renamed) }, "Labels and note"),
+    reportLinks(path, name, problem),
+    saveButton("JSON", { path, name: `${name}.json`, problem }),
+    el("button", { type: "button", class: "danger", onclick: () => remove(whole) }, "Delete")));
 }

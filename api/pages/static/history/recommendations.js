@@ -2,11 +2,11 @@
 
 import { byId, el } from "../elements.js";
 import { ask } from "../fetching.js";
-import { times } from "../formatting.js";
+import { chance, count, times } from "../formatting.js";
 import { openComparison } from "./comparison.js";
-import { confirmed, editNames, namesBetweenCommas } from "./dialogs.js";
+import { closeSheet, confirmed, editNames, namesBetweenCommas } from "./dialogs.js";
 import { Listing, cell, rowButton } from "./listing.js";
-import { candidate, moment, recommendationName, under, verdictBadge } from "./parts.js";
+import { candidate, moment, recommendationName, verdictBadge } from "./parts.js";
 import { openRecommendation } from "./recommendation_view.js";
 
 /** filter: its fields and what applies them. */
@@ -44,9 +44,9 @@ export function setUpRecommendations({ filter, onNothingKept, keepInAddress }) {
     return el(
       "tr", { role: "row", class: chosen.has(item.id) ? "chosen-row" : null },
       cell(null, choose),
-      cell(null, [open, el("span", { class: "sub" }, `${item.gpu}, ${item.concurrency} at once`)], { kind: "what", row: true }),
+      cell(null, [open, el("span", { class: "sub" }, `${item.gpu}, ${count(item.concurrency)} at once`)], { kind: "what", row: true }),
       cell("Verdict", verdictBadge(item.verdict, item.decisive)),
-      cell("Speedup", [times(item.end_to_end), el("span", { class: "sub" }, under(item))], { kind: "number" }),
+      cell("Speedup", [times(item.end_to_end), el("span", { class: "sub" }, `${chance(item.probability)} probable`)], { kind: "number" }),
       cell("Method", [candidate(item), item.basis === "predicted" ? null : el("span", { class: "sub" }, item.basis)].filter(Boolean)),
       cell("Asked", [moment(item.created_at), ...who]),
       cell("Labels and note", named(item), { kind: item.labels.length || item.note ? "full" : "none" }),
@@ -86,11 +86,11 @@ export function setUpRecommendations({ filter, onNothingKept, keepInAddress }) {
       yes: "Delete",
       act: () => ask("DELETE", `/v1/recommendations/${item.id}`),
     });
-    if (!done) return false;
+    if (!done) return;
+    closeSheet(); // it was deleted from there, perhaps
     chosen.delete(item.id);
     tellChosen();
     await listing.remove(item.id, "delete");
-    return true;
   }
 
   function view(id) {

@@ -1,0 +1,544 @@
+"""The history page: what was kept is found, compared, labelled and deleted; jobs are watched until they end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+from playwright.sync_api import Page, expect
+from pydantic import SecretStr
+
+from api.access.keys import new_key
+from api.settings import Settings
+from tests.advisor.deployments import LLAMA_8B
+from tests.advisor.profiles import point, profile
+from tests.api.jobs.conftest import ENDLESS, JOBS, LEASE_S, attach_body, ended, prompts, submit, wait_until
+from tests.fake_vllm import Knobs, fake_vllm
+from tests.pages.conftest import DESKTOP, PHONE, opened, picture, violations
+
+PATH = "/v1/recommendations"
+LLAMA, QWEN = "meta-llama/Llama-3.1-8B-Instruct", "Qwen/Qwen3-8B"
+MARKUP = "<img src=x onerror=\"window.ran='yes'\">"
+
+expect.set_options(timeout=15_000)
+
+
+@contextlib.contextmanager
+def service(serve, database_url, **settings):
+    """A client of a service, whose base_url is the page's, too."""
+    with (
+        serve(Settings(database_url=database_url, job_lease_s=LEASE_S, **settings)) as address,
+        httpx.Client(base_url=address, timeout=60, trust_env=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def kept(serve, tmp_path_factory):
+    """A service that several tests fill, each under a label of its own."""
+    with service(serve, f"sqlite:///{tmp_path_factory.mktemp('history') / 'history.sqlite3'}") as client:
+        yield client
+
+
+@pytest.fixture
+def label():
+    return uuid.uuid4().hex
+
+
+def keep(client, label, *, target=LLAMA, gpu="H200", concurrency=4, headers=None, **more):
+    """A stored recommendation's list entry."""
+    body = {
+        "prompts": ["Write a Python function that merges overlapping intervals."],
+        "deployment": {"target": target, "gpu": gpu},
+        "traffic": {"concurrency": concurrency, "temperature": 0.0, "input_tokens": 128, "output_tokens": 128},
+        "labels": [label],
+    } | more
+    answer = client.post(PATH, json=body, headers=headers)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def shown(page: Page, name: str = "recommendations"):
+    """The rows of a list."""
+    return page.locator(f"#{name}-rows > tr")
+
+
+def row(page: Page, key: str):
+    """One row by its id."""
+    return page.locator(f"tr[data-id='{key}']")
+
+
+def focused(page: Page) -> list[str]:
+    """Of the row that has the focus its id, and which of its controls it is."""
+    return page.evaluate("[document.activeElement.closest('tr')?.dataset.id, document.activeElement.dataset.control]")
+
+
+def test_pages_follow_one_another_by_a_button_and_reading_goes_on_at_the_first_new_one(browser, kept, label):
+    """20 at first, newest first, then the rest; the button is there as long as there is more."""
+    made = [keep(kept, label, concurrency=n)["id"] for n in range(1, 24)][::-1]
+    with opened(browser, str(kept.base_url), f"/history?label={label}") as page:
+        expect(page.locator("#recommendations-status")).to_have_text("20 recommendations, and there are more")
+        page.get_by_role("button", name="More").click()
+        expect(shown(page)).to_have_count(23)
+        expect(page.locator("#recommendations-status")).to_have_text("23 recommendations")
+        assert [each.get_attribute("data-id") for each in shown(page).all()] == made
+        assert focused(page) == [made[20], "open"]
+        expect(page.get_by_role("button", name="More")).to_be_hidden()
+
+
+def test_a_list_is_filtered_by_target_verdict_label_and_time_and_its_address_says_so(browser, kept, label):
+    """Each alone and together; the address brings the same back; what fits nothing says so."""
+    one = keep(kept, label)["id"]
+    two = keep(kept, label, target=QWEN, gpu="H100")["id"]
+    three = keep(kept, label, concurrency=256, traffic={"concurrency": 256, "input_tokens": 8000, "output_tokens": 64,
+                 "temperature": 1.0}, policy={"min_speedup": 3.0})  # fmt: skip
+    assert three["verdict"] == "disable"
+    with opened(browser, str(kept.base_url), "/history") as page:
+        filters = page.get_by_role("search", name="Recommendations")
+        filters.get_by_label("Labels").fill(f"{label}, ")
+        filters.get_by_role("button", name="Filter").click()
+        expect(shown(page)).to_have_count(3)
+        filters.get_by_label("Target").fill(QWEN)
+        filters.get_by_label("Target").press("Enter")
+        expect(shown(page)).to_have_count(1)
+        expect(row(page, two)).to_contain_text("H100")
+        filters.get_by_label("Target").fill("")
+        filters.get_by_label("Verdict").select_option("disable")
+        expect(shown(page)).to_have_count(1)
+        expect(row(page, three["id"])).to_be_visible()
+        assert f"label={label}" in page.url
+        assert "verdict=disable" in page.url
+        page.reload()
+        expect(shown(page)).to_have_count(1)
+        expect(filters.get_by_label("Verdict")).to_have_value("disable")
+        filters.get_by_label("Verdict").select_option("")
+        expect(shown(page)).to_have_count(3)
+        today = page.evaluate("new Date().toLocaleDateString('sv')")  # as ISO has it, in the browser's zone
+        filters.get_by_label("From").fill(today)
+        filters.get_by_label("Until").fill(today)
+        expect(shown(page)).to_have_count(3)
+        filters.get_by_label("Until").fill("2020-01-01")
+        filters.get_by_label("Until").blur()
+        assert filters.get_by_label("Until").evaluate("e => e.validationMessage") == "The time ends before it begins"
+        filters.get_by_label("From").fill("")
+        expect(page.get_by_text("No recommendation fits these filters.")).to_be_visible()
+        assert violations(page) == []
+        filters.get_by_role("button", name="Clear").click()
+        expect(row(page, one)).to_be_visible()
+        assert "?" not in page.url
+
+
+def test_a_label_in_a_row_shows_what_else_has_it(browser, kept, label):
+    """One click, and the filter has it."""
+    keep(kept, label)
+    keep(kept, uuid.uuid4().hex)
+    with opened(browser, str(kept.base_url), "/history") as page:
+        page.get_by_role("button", name=f"Only with the label {label}").click()
+        expect(shown(page)).to_have_count(1)
+        expect(page.get_by_role("search", name="Recommendations").get_by_label("Labels")).to_have_value(label)
+
+
+def test_names_with_markup_are_text_wherever_they_are_shown(browser, kept, label):
+    """Target, label and note in the list, the view, the comparison and the questions; nothing of them runs."""
+    config = {"name": MARKUP, "config": dict(LLAMA_8B)}
+    made = [keep(kept, label, target=config, labels=[label, MARKUP], note=f"{MARKUP}\n<b>{n}</b>", concurrency=n)["id"]
+            for n in (4, 5)]  # fmt: skip
+    with opened(browser, str(kept.base_url), f"/history?label={label}") as page:
+        expect(row(page, made[0])).to_contain_text(MARKUP)
+        expect(row(page, made[0]).locator(".note")).to_have_text(f"{MARKUP}\n<b>4</b>")
+        expect(row(page, made[0]).get_by_role("button", name=MARKUP, exact=True)).to_be_visible()
+        for key in made:
+            row(page, key).get_by_role("checkbox").check()
+        expect(page.locator("#chosen-list")).to_contain_text(MARKUP)
+        page.get_by_role("button", name="Compare", exact=True).click()
+        expect(page.get_by_role("dialog")).to_contain_text(f"Target{MARKUP}{MARKUP}")
+        page.get_by_role("button", name="Close").click()
+        row(page, made[0]).locator("[data-control=open]").click()
+        sheet = page.get_by_role("dialog")
+        expect(sheet.get_by_role("heading", name=MARKUP)).to_be_visible()
+        expect(sheet.get_by_label("The vLLM command")).to_contain_text("onerror")
+        sheet.get_by_text("The request, as it was asked").click()
+        expect(sheet.get_by_label("The request, as it was asked")).to_contain_text("onerror")
+        sheet.get_by_role("button", name="Delete").click()
+        expect(page.get_by_role("alertdialog")).to_contain_text(MARKUP)
+        assert page.locator("main img").count() == 0
+        assert page.evaluate("window.ran") is None
+
+
+def test_two_are_compared_by_what_was_asked_and_what_was_answered(browser, kept, label):
+    """The earlier one is before, whichever was chosen first; the address brings the comparison back."""
+    before = keep(kept, label, concurrency=4)
+    after = keep(kept, label, concurrency=64)
+    with opened(browser, str(kept.base_url), f"/history?label={label}") as page:
+        row(page, after["id"]).get_by_role("checkbox").check()
+        compare = page.get_by_role("button", name="Compare", exact=True)
+        expect(compare).to_be_disabled()
+        expect(page.locator("#chosen-told")).to_have_text("Choose one more to compare")
+        row(page, before["id"]).get_by_role("checkbox").check()
+        compare.click()
+        sheet = page.get_by_role("dialog")
+        expect(sheet).to_contain_text("Both are about the same prompts, and were predicted by the same models.")
+        asked = sheet.get_by_role("table", name="Asked otherwise").get_by_role("row")
+        expect(asked).to_have_count(2)
+        expect(asked.nth(1)).to_have_text("traffic.concurrency464 (+1500%)")
+        speedup = sheet.get_by_role("row", name=re.compile("Speedup end to end"))
+        values = [f"{each['speedup']['end_to_end']['value']:.2f}x" for each in (before, after)]
+        expect(speedup.get_by_role("cell")).to_have_text(values)
+        expect(speedup).to_contain_text("(differs)")
+        expect(sheet.get_by_role("table", name="Answered otherwise")).to_contain_text("workload.concurrency")
+        assert violations(page) == []
+        address = page.url
+        page.keyboard.press("Escape")
+        expect(sheet).to_be_hidden()
+        assert page.evaluate("document.activeElement.id") == "compare"
+        page.goto(address)
+        expect(page.get_by_role("dialog").get_by_role("row", name=re.compile("traffic.concurrency"))).to_be_visible()
+    with opened(browser, str(kept.base_url), f"/history?compare={before['id']},{'0' * 32}",
+                tolerate=lambda line: "404" in line) as page:  # fmt: skip
+        expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("No recommendation has the id 0000")
+
+
+def test_labels_and_the_note_are_changed_and_what_is_refused_says_why(browser, kept, label):
+    """The row shows what the service has; a label that cannot be kept is told in the dialog, and nothing changes."""
+    key = keep(kept, label)["id"]
+    with opened(browser, str(kept.base_url), f"/history?label={label}", tolerate=lambda line: "422" in line) as page:
+        row(page, key).get_by_role("button", name=re.compile("^Label:")).click()
+        dialog = page.get_by_role("dialog", name="Labels and note")
+        dialog.get_by_label("Labels").fill(f"{label}, {'x' * 65}")
+        dialog.get_by_role("button", name="Save").click()
+        expect(dialog.get_by_role("alert")).to_contain_text("Labels[1]")
+        assert kept.get(f"{PATH}/{key}").json()["labels"] == [label]
+        assert violations(page) == []
+        dialog.get_by_label("Labels").fill(f"{label}, production ,")
+        dialog.get_by_label("Note").fill("rolled out on Monday")
+        dialog.get_by_role("button", name="Save").click()
+        expect(dialog).to_be_hidden()
+        expect(row(page, key)).to_contain_text("production")
+        expect(row(page, key)).to_contain_text("rolled out on Monday")
+        assert focused(page) == [key, "name"]
+        stored = kept.get(f"{PATH}/{key}").json()
+        assert (stored["labels"], stored["note"]) == (sorted([label, "production"]), "rolled out on Monday")
+
+
+def test_deleting_asks_first_and_the_focus_goes_to_the_neighbour(browser, kept, label):
+    """By keys alone: along the rows, Delete, Escape keeps it, a yes deletes it; of the last the list is told empty."""
+    made = [keep(kept, label, concurrency=n)["id"] for n in range(1, 4)][::-1]
+    with opened(browser, str(kept.base_url), f"/history?label={label}") as page:
+        row(page, made[0]).locator("[data-control=open]").focus()
+        page.keyboard.press("ArrowDown")
+        assert focused(page) == [made[1], "open"]
+        page.keyboard.press("End")
+        assert focused(page) == [made[2], "open"]
+        page.keyboard.press("ArrowUp")
+        page.keyboard.press("Delete")
+        expect(page.get_by_role("alertdialog")).to_contain_text("deleted for good")
+        assert page.evaluate("document.activeElement.textContent") == "Keep it"
+        page.keyboard.press("Escape")
+        expect(shown(page)).to_have_count(3)
+        assert focused(page) == [made[1], "open"]
+        page.keyboard.press("Delete")
+        page.keyboard.press("Shift+Tab")
+        page.keyboard.press("Enter")
+        expect(shown(page)).to_have_count(2)
+        assert focused(page) == [made[2], "delete"]
+        assert kept.get(f"{PATH}/{made[1]}").status_code == 404
+        for _ in range(2):
+            page.keyboard.press("Enter")
+            page.get_by_role("alertdialog").get_by_role("button", name="Delete").click()
+            expect(page.get_by_role("alertdialog")).to_be_hidden()
+        expect(page.get_by_text("No recommendation fits these filters.")).to_be_focused()
+        assert kept.get(PATH, params={"label": label}).json()["recommendations"] == []
+
+
+def test_one_is_opened_whole_by_its_row_and_by_its_address(browser, kept, label):
+    """The verdict as a sentence, the command, what was asked; closing gives the focus back."""
+    made = keep(kept, label, note="for the review")
+    with opened(browser, str(kept.base_url), f"/history?label={label}") as page:
+        row(page, made["id"]).locator("[data-control=open]").click()
+        sheet = page.get_by_role("dialog")
+        expect(sheet.get_by_role("heading", name=f"{LLAMA} on H200")).to_be_focused()
+        value = made["speedup"]["end_to_end"]["value"]
+        expect(sheet).to_contain_text(f"is expected to give {value:.2f}x end to end with 4 requests at once")
+        sheet.get_by_role("button", name="Copy the command").click()
+        expect(sheet.get_by_text("Copied.")).to_be_visible()
+        command = page.evaluate("navigator.clipboard.readText()")
+        assert command.startswith(f"vllm serve {LLAMA} \\\n  --")
+        assert subprocess.run(["bash", "-nc", command]).returncode == 0
+        expect(sheet).to_contain_text("1, not kept")
+        expect(sheet).to_contain_text("for the review")
+        assert violations(page) == []
+        with page.expect_download() as saved:
+            sheet.get_by_role("button", name="JSON").click()
+        assert Path(saved.value.path()).read_text() == kept.get(f"{PATH}/{made['id']}").text
+        address = page.url
+        page.keyboard.press("Escape")
+        assert focused(page) == [made["id"], "open"]
+        expect(page).not_to_have_url(re.compile("recommendation="))
+        page.goto(address)
+        expect(page.get_by_role("dialog").get_by_role("heading", name=f"{LLAMA} on H200")).to_be_visible()
+        page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        page.get_by_role("alertdialog").get_by_role("button", name="Delete").click()
+        expect(page.get_by_role("dialog")).to_be_hidden()
+        expect(shown(page)).to_have_count(0)
+
+
+def test_profiles_are_listed_read_and_deleted(browser, serve, tmp_path):
+    """The decision and the measured points; by target; an empty list says how one comes there."""
+    with service(serve, f"sqlite:///{tmp_path / 'p.sqlite3'}") as client, \
+            opened(browser, str(client.base_url), "/history?view=profiles") as page:  # fmt: skip
+        expect(page.get_by_text("Nothing was measured yet.")).to_be_visible()
+        assert violations(page) == []
+        decision = {"verdict": "enable", "decisive": True, "text": "1.40x at 4 at once"}
+        one = client.post("/v1/profiles:import", json=profile(point(4, 1.4), point(64, 0.92), decision=decision)).json()
+        two = client.post("/v1/profiles:import", json=profile(point(4, 1.1), target=MARKUP, status="partial",
+                          ended="interrupted: its worker died")).json()  # fmt: skip
+        page.get_by_role("tabpanel").get_by_role("button", name="Refresh").click()
+        expect(shown(page, "profiles")).to_have_count(2)
+        expect(row(page, two["id"])).to_contain_text(MARKUP)
+        expect(row(page, two["id"])).to_contain_text("partial")
+        page.get_by_role("search", name="Profiles").get_by_label("Target").fill("llama-8b")
+        page.keyboard.press("Enter")
+        expect(shown(page, "profiles")).to_have_count(1)
+        row(page, one["id"]).locator("[data-control=open]").click()
+        sheet = page.get_by_role("dialog")
+        expect(sheet).to_contain_text("1.40x at 4 at once.")
+        measured = sheet.get_by_role("table", name="Measured").get_by_role("row")
+        expect(measured.nth(2)).to_contain_text("640.92x (0.89 to 0.95)")
+        with page.expect_download() as saved:
+            sheet.get_by_role("button", name="JSON").click()
+        text = Path(saved.value.path()).read_text()
+        again = client.post("/v1/profiles:import", content=text, headers={"Content-Type": "application/json"})
+        assert again.json() == one
+        picture(page, "history-profile")
+        assert violations(page) == []
+        sheet.get_by_role("button", name="Delete").click()
+        page.get_by_role("alertdialog").get_by_role("button", name="Delete").click()
+        expect(page.get_by_text("No profile fits this filter.")).to_be_focused()
+        assert [each["id"] for each in client.get("/v1/profiles").json()["profiles"]] == [two["id"]]
+
+
+# Jobs, with a worker as it is run
+
+
+@pytest.fixture(scope="module")
+def measuring(serve, tmp_path_factory):
+    """A service and a worker on one database."""
+    folder = tmp_path_factory.mktemp("jobs")
+    database_url = f"sqlite:///{folder / 'jobs.sqlite3'}"
+    with service(serve, database_url) as client, (folder / "worker.log").open("w") as log:
+        environment = os.environ | {"SPECWORTH_DATABASE_URL": database_url, "SPECWORTH_JOB_LEASE_S": str(LEASE_S)}
+        script = Path(sys.executable).with_name("specworth")
+        worker = subprocess.Popen([script, "worker"], stdout=log, stderr=log, env=environment, cwd=folder)
+        try:
+            yield client
+        finally:
+            worker.terminate()
+            worker.wait(30)
+            print((folder / "worker.log").read_text())
+
+
+@contextlib.contextmanager
+def two_servers(*, accepted: int, ttft_s: float = 0.01):
+    """A baseline and a speculative server that emits 1 + `accepted` tokens a step."""
+    slow = {"ttft_s": ttft_s, "step_s": 0.02}
+    with (
+        fake_vllm(Knobs(**slow)) as base,
+        fake_vllm(Knobs(**slow, tokens_per_step=1 + accepted, num_speculative_tokens=4)) as spec,
+    ):
+        yield base, spec
+
+
+def test_a_running_job_is_watched_until_its_profile_is_there(browser, measuring):
+    """Queued on the page before it runs; then a bar, how many were answered, what the pairs say, and its profile."""
+    with two_servers(accepted=2, ttft_s=0.1) as servers, \
+            opened(browser, str(measuring.base_url), "/history?view=jobs") as page:  # fmt: skip
+        expect(page.get_by_text("No profile was asked for yet.")).to_be_visible()
+        assert violations(page) == []
+        job = submit(measuring, attach_body(*servers))
+        page.get_by_role("tabpanel").get_by_role("button", name="Refresh").click()
+        mine = row(page, job)
+        expect(mine.get_by_role("progressbar")).to_be_visible()
+        expect(mine).to_contain_text(re.compile(r"\d+ of \d+ answered, \d+ tokens/s"))
+        assert float(mine.get_by_role("progressbar").get_attribute("value") or 0) > 0
+        mine.locator("[data-control=open]").click()
+        log = page.get_by_role("dialog").get_by_label("What happened")
+        expect(log).to_contain_text("warming up")
+        expect(mine.locator(".badge")).to_have_text("finished")
+        expect(log).to_contain_text("settled")
+        assert violations(page) == []
+        states = page.locator("#job-log li").all_inner_texts()
+        assert sum("waiting for a worker" in text for text in states) == 1
+        page.keyboard.press("Escape")
+        expect(page.locator("#jobs-status")).to_have_text(f"The job for {LLAMA} is finished: settled")
+        assert mine.get_by_role("button", name=re.compile("^Cancel")).count() == 0
+        mine.get_by_role("link", name="its profile").click()
+        expect(page.get_by_role("dialog").get_by_role("heading", name=f"{LLAMA}, measured")).to_be_visible()
+        assert page.get_by_role("tab", name="Profiles").get_attribute("aria-selected") == "true"
+
+
+def test_a_running_job_is_cancelled_and_its_part_is_there(browser, measuring):
+    """Asked first; then it says that it stops, then that it is cancelled, and its partial profile can be opened."""
+    with two_servers(accepted=0, ttft_s=0.3) as servers, \
+            opened(browser, str(measuring.base_url), "/history?view=jobs&state=running") as page:  # fmt: skip
+        job = submit(measuring, attach_body(*servers, prompts=prompts(2000)))
+        wait_until(measuring, job, lambda found: found["progress"].get("arm") == "speculative")
+        page.get_by_role("tabpanel").get_by_role("button", name="Refresh").click()
+        expect(row(page, job)).to_contain_text(re.compile(r"at most \d+ s more"))
+        picture(page, "history-jobs")
+        assert violations(page) == []
+        row(page, job).get_by_role("button", name=re.compile("^Cancel")).click()
+        page.get_by_role("alertdialog").get_by_role("button", name="Cancel the job").click()
+        expect(row(page, job).locator(".badge")).to_have_text("cancelled")
+        assert focused(page) == [job, "open"]
+        expect(row(page, job).get_by_role("link", name="its partial profile")).to_be_visible()
+        assert measuring.get(f"{JOBS}/{job}").json()["state"] == "cancelled"
+
+
+def test_a_job_that_fails_says_why_and_what_to_do(browser, measuring):
+    """In the row the reason, in its view expectation and remedy; what happened can be read afterwards."""
+    with two_servers(accepted=2) as (base, spec):
+        job = submit(measuring, attach_body(spec, base))  # the wrong way round
+        wait_until(measuring, job, ended)
+    with opened(browser, str(measuring.base_url), f"/history?view=jobs&job={job}") as page:
+        expect(row(page, job)).to_contain_text("speculates")
+        sheet = page.get_by_role("dialog")
+        expect(sheet).to_contain_text("a server without a speculative config")
+        expect(sheet.get_by_label("What happened")).to_contain_text("waiting for a worker")
+        assert violations(page) == []
+
+
+def test_a_job_of_which_the_connection_is_lost_is_found_again(browser, kept):
+    """Offline for a while: the row says that it is tried again, and then goes on from where it was."""
+    with two_servers(accepted=0) as servers:
+        job = submit(kept, attach_body(*servers) | ENDLESS)  # no worker: it waits
+        gone = re.compile("could not be reached")
+        with opened(browser, str(kept.base_url), "/history?view=jobs", tolerate=lambda line: "ERR_" in line) as page:
+            expect(row(page, job)).to_contain_text("Waiting for a worker")
+            page.context.set_offline(True)
+            page.get_by_role("tab", name="Profiles").click()
+            page.get_by_role("tab", name="Jobs").click()
+            expect(page.locator("#jobs-problem")).to_contain_text(gone)
+            page.context.set_offline(False)
+            page.get_by_role("button", name="Try again").click()
+            expect(row(page, job)).to_contain_text("Waiting for a worker")
+            row(page, job).get_by_role("button", name=re.compile("^Cancel")).click()
+            page.get_by_role("alertdialog").get_by_role("button", name="Cancel the job").click()
+            expect(row(page, job).locator(".badge")).to_have_text("cancelled")
+
+
+# What can be wrong
+
+
+def test_a_service_that_keeps_nothing_says_so_and_shows_no_lists(browser, serve):
+    """SPECWORTH_STORE=false."""
+    with (
+        serve(Settings(store=False)) as url,
+        opened(browser, url, "/history", tolerate=lambda line: "404" in line) as page,
+    ):
+        expect(page.get_by_role("heading", name="This service keeps nothing")).to_be_visible()
+        expect(page.get_by_role("tablist")).to_be_hidden()
+        assert violations(page) == []
+
+
+def test_an_empty_history_says_how_to_fill_it(browser, serve, tmp_path):
+    """And the page has no error."""
+    with service(serve, f"sqlite:///{tmp_path / 'e.sqlite3'}") as client, \
+            opened(browser, str(client.base_url), "/history") as page:  # fmt: skip
+        expect(page.get_by_text("Nothing was asked yet.")).to_be_visible()
+        expect(page.get_by_role("link", name="Ask for your own prompts")).to_be_visible()
+        assert violations(page) == []
+
+
+def test_keys_are_asked_for_and_what_one_may_not_do_is_told_where_it_was_asked(browser, serve, tmp_path, label):
+    """No key: the dialog, then the list. A key that may read but not delete: why, in the question; nothing is lost."""
+    reader, reader_hash = new_key("reader")
+    asker, asker_hash = new_key("asker")
+    keys = [{"name": "reader", "scopes": ["read"], "hash": reader_hash},
+            {"name": "asker", "scopes": ["advise"], "hash": asker_hash}]  # fmt: skip
+    with service(serve, f"sqlite:///{tmp_path / 'k.sqlite3'}", api_keys=SecretStr(yaml.safe_dump(keys))) as client:
+        made = keep(client, label, headers={"Authorization": f"Bearer {asker}"})["id"]
+        url, refused = str(client.base_url), re.compile("40[13]")
+        with opened(browser, url, "/history", tolerate=lambda line: bool(refused.search(line))) as page:
+            page.get_by_label("Key of this service").fill(asker)
+            page.get_by_role("button", name="Use it").click()
+            problem = page.locator("#recommendations-problem")
+            expect(problem).to_contain_text("The key asker may not do this; expected the scope read; got advise")
+            page.get_by_role("button", name="API key").click()
+            page.get_by_label("Key of this service").fill(reader)
+            page.get_by_role("button", name="Use it").click()
+            expect(row(page, made)).to_contain_text("by asker")
+            expect(problem).to_be_hidden()
+            row(page, made).get_by_role("button", name=re.compile("^Delete")).click()
+            question = page.get_by_role("alertdialog")
+            question.get_by_role("button", name="Delete").click()
+            expect(question.get_by_role("alert")).to_contain_text("expected the scope admin; got read")
+            assert violations(page) == []
+            question.get_by_role("button", name="Keep it").click()
+            expect(row(page, made)).to_be_visible()
+
+
+def test_a_service_that_is_gone_is_told_and_can_be_tried_again(browser, serve, tmp_path):
+    """What was there is not shown as if it still were."""
+    with contextlib.ExitStack() as stack:
+        client = stack.enter_context(service(serve, f"sqlite:///{tmp_path / 'g.sqlite3'}"))
+        keep(client, "x")
+        with opened(browser, str(client.base_url), "/history", tolerate=lambda line: "ERR_" in line) as page:
+            expect(shown(page)).to_have_count(1)
+            stack.close()
+            page.get_by_role("tabpanel").get_by_role("button", name="Refresh").click()
+            problem = page.locator("#recommendations-problem")
+            expect(problem).to_contain_text("The service could not be reached; is it still running?")
+            expect(shown(page)).to_have_count(0)
+            assert violations(page) == []
+            problem.get_by_role("button", name="Try again").click()
+            expect(problem).to_contain_text("could not be reached")
+
+
+def test_it_can_be_read_in_light_and_dark_on_a_desk_and_on_a_phone(browser, kept, label):
+    """axe-core finds nothing (contrast AA among it), nothing is wider than the screen; pictures for a person."""
+    keep(kept, label, labels=[label, "production"], note="rolled out on Monday")
+    keep(kept, label, target=QWEN, gpu="L40S", concurrency=128)
+    with opened(browser, str(kept.base_url), f"/history?label={label}") as page:
+
+        def check(name):
+            for size, where in ((DESKTOP, ""), (PHONE, "-phone")):
+                page.set_viewport_size({"width": size[0], "height": size[1]})
+                for scheme in ("light", "dark"):
+                    page.emulate_media(color_scheme=scheme)
+                    picture(page, f"history{name}-{scheme}{where}")
+                assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            assert violations(page) == []  # dark, on a phone; light on a desk is what the other tests look at
+
+        expect(shown(page)).to_have_count(2)
+        for box in page.get_by_role("checkbox").all():
+            box.check()
+        check("")
+        page.get_by_role("button", name="Compare", exact=True).click()
+        expect(page.get_by_role("dialog").get_by_role("table", name="Asked otherwise")).to_be_visible()
+        check("-comparison")
+        page.keyboard.press("Escape")
+        shown(page).first.locator("[data-control=open]").click()
+        expect(page.get_by_role("dialog").get_by_label("The vLLM command")).to_be_visible()
+        check("-view")
+
+
+def test_tabs_are_reached_by_arrows(browser, kept):
+    """One stop of the Tab key for all of them; the address says which is shown."""
+    with opened(browser, str(kept.base_url), "/history") as page:
+        page.get_by_role("tab", name="Recommendations").focus()
+        page.keyboard.press("ArrowRight")
+        expect(page.get_by_role("tabpanel", name="Profiles")).to_be_visible()
+        page.keyboard.press("End")
+        expect(page.get_by_role("tabpanel", name="Jobs")).to_be_visible()
+        assert "view=jobs" in page.url
+        assert [tab.get_attribute("tabindex") for tab in page.get_by_role("tab").all()] == ["-1", "-1", "0"]
+        page.keyboard.press("ArrowRight")
+        expect(page.get_by_role("tab", name="Recommendations")).to_be_focused()

@@ -17,7 +17,7 @@ test: lint types
 	@$(BIN)/python tests/postgresql.py
 	@$(BIN)/python tests/chromium.py
 	@$(BIN)/python tests/real_vllm/install.py > /dev/null
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest -q -n 2 --no-loadscope-reorder
 
 lint: $(VENV)/development
 	$(BIN)/ruff check

@@ -1,26 +1,30 @@
 """What holds for every test, however the run was started."""
 
 import signal
-from pathlib import Path
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
-HERE = Path(__file__).parent
+REAL_VLLM = "tests/real_vllm/"
 
 # A shell without job control starts background commands with SIGINT ignored, and their children inherit that: the tests
 # of Ctrl-C would wait for an interruption that never comes. A caught signal falls back to its default in a new process.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _group(path: Path) -> str:
-    """Real vLLM has the cores for itself, as far as tests go: its servers follow each other; else a file is a group."""
-    inside = path.relative_to(HERE)
-    return inside.parts[0] if inside.parts[0] == "real_vllm" else str(inside)
+class ByRoom(LoadScopeScheduling):
+    """Real vLLM has the cores for itself, as far as tests go: its servers follow each other; else a file is a unit."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = nodeid.split("::")[0]
+        return REAL_VLLM if path.startswith(REAL_VLLM) else path
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist, which reads the marks
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByRoom:
+    """Processes of `-n` take whole units, so that the fixtures of a module are made once."""
+    return ByRoom(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Processes of `-n` take whole files, the longest group first; fixtures of a module are made once."""
-    items.sort(key=lambda item: _group(item.path) != "real_vllm")
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_group(item.path)))
+    """The longest unit first."""
+    items.sort(key=lambda item: not item.nodeid.startswith(REAL_VLLM))

@@ -70,7 +70,7 @@ def describe_features(features: WorkloadFeatures) -> Described:
 
 
 def features_of(described: Described) -> WorkloadFeatures:
-    """The features of a sample of prompts; never a text of it."""
+    """The features of a sample of prompts; never a text of it. Rounded, so that a link can carry them."""
     workload = described.workload
     order = np.lexsort((workload.output_tokens.per_prompt, workload.input_tokens.per_prompt))
     return WorkloadFeatures(
@@ -79,8 +79,8 @@ def features_of(described: Described) -> WorkloadFeatures:
         structure=_named(workload.structure),
         token_structure=_named(workload.token_structure),
         structure_overlap=_named(workload.structure_overlap),
-        input_tokens=workload.input_tokens.per_prompt[order].tolist(),
-        output_tokens=workload.output_tokens.per_prompt[order].tolist(),
+        input_tokens=workload.input_tokens.per_prompt[order].round(3).tolist(),
+        output_tokens=workload.output_tokens.per_prompt[order].round(3).tolist(),
         output_log_sd=workload.output_tokens.log_sd,
         input_basis=workload.input_tokens.basis,
         output_basis=workload.output_tokens.basis,
@@ -100,4 +100,4 @@ def _shares(named: Mapping[str, float]) -> Floats:
 
 
 def _named(shares: Floats) -> dict[str, float]:
-    return {name: min(max(float(share), 0.0), 1.0) for name, share in zip(STRUCTURES, shares, strict=True)}
+    return {name: round(min(max(float(share), 0.0), 1.0), 6) for name, share in zip(STRUCTURES, shares, strict=True)}

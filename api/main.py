@@ -22,6 +22,7 @@ from api.commands import (
     data,
     database,
     evaluate,
+    features,
     gate,
     keys,
     memory,
@@ -57,6 +58,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("advise", short_help="The main job: a verdict for your prompts, model, GPU and traffic.")(advise.advise)
+app.command("features", short_help="What predictions need of your prompts, without their texts.")(features.features)
 app.command("memory", short_help="vLLM's memory plan, with and without a drafter.")(memory.memory)
 app.add_typer(catalog.app, name="catalog", short_help="Models, drafter heads and GPUs that are known by name.")
 app.command("profile", short_help="Measure a real vLLM with your prompts, without and with speculation.")(

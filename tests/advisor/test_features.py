@@ -34,9 +34,9 @@ def request(**parts) -> RecommendationRequest:
 
 
 def close(one, other, path=""):
-    """Equal but for the last digits of numbers, which depend on the order of sums."""
+    """Equal but for what rounding the features does."""
     if isinstance(one, float) and isinstance(other, float):
-        assert one == pytest.approx(other, rel=1e-9, abs=1e-9), path
+        assert one == pytest.approx(other, rel=1e-4, abs=1e-4), path
     elif isinstance(one, dict):
         assert one.keys() == other.keys(), path
         for key in one:
@@ -59,6 +59,8 @@ def test_features_lead_to_the_answer_of_their_prompts(features, deployment):
     assert one.pop("id") != other.pop("id")
     assert one["workload"]["prompts"] == len(CHATS)
     assert "sampling_ignored" in {warning["code"] for warning in other["warnings"]}
+    texts = [part.pop("reasons") for part in (one, other)]  # with numbers in them
+    assert [reason["factor"] for reason in texts[0]] == [reason["factor"] for reason in texts[1]]
     close(one, other)
 
 

@@ -436,3 +436,14 @@ def test_serve_listens_on_loopback_and_stops_on_a_signal(tmp_path):
         lines.append(process.communicate(timeout=20)[0])
     assert any("SPECWORTH_MAX_PROMPT (nearest: SPECWORTH_MAX_PROMPTS)" in line for line in lines)
     assert "Traceback" not in "".join(lines)
+
+
+def test_features_are_printed_without_a_word_of_the_prompts(in_process, prompts):
+    """What the explorer and a request's `workload` take."""
+    told = in_process("features", prompts)
+    assert told.returncode == 0
+    assert json.loads(told.stdout)["prompts"] == 3
+    assert not [word for word in ("invoice", "intervals", "door") if word in told.stdout]
+    refused = in_process("features", prompts, "--tokenizer", "none.json")
+    assert refused.returncode == 2
+    assert "expected a tokenizer.json; got none.json, which is no file" in refused.stderr

@@ -24,20 +24,20 @@ export const SLIDERS = [
   },
   {
     name: "input", title: "Prompt tokens", values: doublings(16, 131072), told: count,
-    spoken: (v) => plural(v, "token"), estimate: (workload) => workload.input_tokens, from: "from the prompts",
+    spoken: (v) => plural(v, "token"), estimate: (workload) => workload.input_tokens, from: "estimated",
   },
   {
     name: "output", title: "Output tokens", values: doublings(8, 16384), told: count, spoken: (v) => plural(v, "token"),
-    estimate: (workload) => workload.output_tokens, from: "from the prompts",
+    estimate: (workload) => workload.output_tokens, from: "estimated",
   },
   {
     name: "temperature", title: "Temperature", values: Array.from({ length: 41 }, (_, i) => i / 20),
     told: (v) => v.toFixed(2), spoken: (v) => v.toFixed(2), estimate: (workload) => workload.temperature,
-    from: "from the prompts",
+    from: "estimated",
   },
   {
     name: "k", title: "Draft tokens (k)", values: [1, 2, 3, 4, 5, 6, 7, 8], told: String,
-    spoken: (v) => plural(v, "draft token"), estimate: (_, candidate) => candidate.num_speculative_tokens, from: "the best",
+    spoken: (v) => plural(v, "draft token"), estimate: (_, candidate) => candidate.num_speculative_tokens, from: "best",
   },
 ];
 

@@ -74,7 +74,7 @@ function summary({ before, after }) {
   ];
   const body = rows.map(([name, told, key = told]) => {
     const other = key(before) !== key(after);
-    const mark = other ? [" ", el("span", { "aria-hidden": "true" }, "≠"), el("span", { class: "unseen" }, " (differs)")] : [];
+    const mark = other ? ["\u00a0", el("span", { "aria-hidden": "true" }, "≠"), el("span", { class: "unseen" }, " (differs)")] : [];
     return el("tr", { class: other ? "other" : null },
       el("th", { scope: "row" }, name, mark), el("td", { class: "value" }, told(before)), el("td", { class: "value" }, told(after)));
   });
@@ -91,7 +91,7 @@ function changes(caption, found) {
 }
 
 function framed(caption, header, body) {
-  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+  return el("div", { class: "scroll sides", tabindex: "0", role: "region", "aria-label": caption },
     el("table", {}, el("caption", { class: "unseen" }, caption),
       el("thead", {}, el("tr", {}, header.map((text) => heading(text)))),
       el("tbody", {}, body)));

@@ -1,9 +1,10 @@
 // One recommendation, whole: the verdict, its numbers, what to run, what to know, what was asked; and what to do with it.
 
-import { byId, el } from "../elements.js";
+import { byId, el, showProblem } from "../elements.js";
 import { ask } from "../fetching.js";
 import { chance, count, percent, plural, sentence, times, words } from "../formatting.js";
 import { openSheet } from "./dialogs.js";
+import { explorerLink } from "./explorer_link.js";
 import { candidate, copyButton, facts, jsonDetails, problemLine, reportLinks, saveButton, table, verdictBadge, wholeMoment } from "./parts.js";
 import { failed, loading } from "./sheets.js";
 
@@ -42,8 +43,11 @@ function lead(whole) {
     ` (${percent(level)} interval ${speedup.low.toFixed(2)} to ${speedup.high.toFixed(2)}).${doubt}`);
 }
 
+/** Kept on one line. */
+const range = ({ low, high }) => `${low.toFixed(2)}\u00a0to\u00a0${high.toFixed(2)}`;
+
 function numbers(answer) {
-  const row = (name, interval, unit = "") => [name, `${interval.value.toFixed(2)}${unit}`, `${interval.low.toFixed(2)} to ${interval.high.toFixed(2)}`];
+  const row = (name, interval, unit = "") => [name, `${interval.value.toFixed(2)}${unit}`, range(interval)];
   const rows = [
     row("Speedup end to end", answer.speedup.end_to_end, "x"),
     row("Speedup of time per output token", answer.speedup.tpot, "x"),
@@ -106,9 +110,15 @@ function acts(whole, { rename, remove }) {
   const name = `recommendation-${whole.id.slice(0, 8)}`;
   const problem = problemLine();
   const renamed = (now) => show({ ...whole, ...now }, { rename, remove });
-  return el("div", { class: "acts" }, problem, el("div", { class: "row" },
+  const buttons = el("div", { class: "row" },
     el("button", { type: "button", onclick: () => rename(whole, renamed) }, "Labels and note"),
     reportLinks(path, name, problem),
     saveButton("JSON", { path, name: `${name}.json`, problem }),
-    el("button", { type: "button", class: "danger", onclick: () => remove(whole) }, "Delete")));
+    el("button", { type: "button", class: "danger", onclick: () => remove(whole) }, "Delete"));
+  const hint = el("p", { class: "hint" });
+  explorerLink(whole, (error) => showProblem(problem, error)).then((found) => {
+    buttons.prepend(found.link); // the link packs features, which takes a moment
+    hint.textContent = found.hint;
+  });
+  return el("div", { class: "acts" }, problem, buttons, hint);
 }

@@ -43,7 +43,7 @@ export function setUpRecommendations({ filter, onNothingKept, keepInAddress }) {
     const who = item.asked_by ? [" by ", item.asked_by] : [];
     return el(
       "tr", { role: "row", class: chosen.has(item.id) ? "chosen-row" : null },
-      cell(null, choose),
+      cell(null, choose, { kind: "pick" }),
       cell(null, [open, el("span", { class: "sub" }, `${item.gpu}, ${count(item.concurrency)} at once`)], { kind: "what", row: true }),
       cell("Verdict", verdictBadge(item.verdict, item.decisive)),
       cell("Speedup", [times(item.end_to_end), el("span", { class: "sub" }, `${chance(item.probability)} probable`)], { kind: "number" }),

@@ -1,4 +1,4 @@
-"""History over HTTP, by a real server with each database: kept, listed, labelled, compared, deleted, and private."""
+"""History over HTTP, by real servers with each database: kept, listed, labelled, compared, deleted, and private."""
 
 from __future__ import annotations
 
@@ -12,20 +12,28 @@ import pytest
 from api.settings import Settings
 from profiler.probe.profile import Profile
 from tests.advisor.profiles import point, profile
+from tests.api.history.processes import service
+from tests.api.round_robin import RoundRobin
 
 PATH = "/v1/recommendations"
 MARK = "zebrafinch-7351"  # stands in prompts, and nowhere else
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+@pytest.fixture(scope="module", params=["sqlite", "two processes on one postgresql"])
 def kept(request, serve, tmp_path_factory):
-    """A client of a service whose database is empty at first."""
+    """A client of a service whose database is empty at first; of two instances, each request asks the other one."""
+    folder = tmp_path_factory.mktemp("history")
     if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path_factory.mktemp('history') / 'history.sqlite3'}"
-    else:
-        url = request.getfixturevalue("cluster").create(f"routes_{uuid.uuid4().hex}")
-    with serve(Settings(database_url=url)) as address, httpx.Client(base_url=address, timeout=60) as opened:
-        yield opened
+        settings = Settings(database_url=f"sqlite:///{folder / 'history.sqlite3'}")
+        with serve(settings) as address, httpx.Client(base_url=address, timeout=60) as opened:
+            yield opened
+        return
+    url = request.getfixturevalue("cluster").create(f"routes_{uuid.uuid4().hex}")
+    with service(folder, database_url=url) as (_, one, _), service(folder, database_url=url) as (_, other, _):
+        transport = RoundRobin([one, other])
+        with httpx.Client(base_url=one, transport=transport, timeout=60) as opened:
+            yield opened
+        assert len(transport.asked) == 2
 
 
 def problem(answer, status):

@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from api.settings import Settings
+from tests.api.round_robin import round_robin
 from tests.fake_vllm import FakeVllm, Knobs, fake_vllm
 
 SERVE = Path(__file__).resolve().parents[2] / "fake_serve.py"
@@ -111,13 +112,15 @@ def start_worker(database_url: str, tmp_path: Path) -> Iterator[StartWorker]:
 
 @pytest.fixture
 def service(database_url: str, serve: Any) -> Callable[..., contextlib.AbstractContextManager[httpx.Client]]:
-    """A client of a service on the test's database, with settings of one's own."""
+    """A client of a service on the test's database, with settings of one's own; on PostgreSQL of two, asked in turn."""
 
     @contextlib.contextmanager
     def started(**settings: Any) -> Iterator[httpx.Client]:
         own = Settings(database_url=database_url, job_lease_s=LEASE_S, **settings)
-        with serve(own) as url, httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
-            yield client
+        with contextlib.ExitStack() as stack:
+            count = 2 if database_url.startswith("postgresql") else 1
+            urls = [stack.enter_context(serve(own)) for _ in range(count)]
+            yield stack.enter_context(round_robin(urls))
 
     return started
 

@@ -52,8 +52,9 @@ def run_advise(options: Mapping[str, Any]) -> int:
         workload = answer.workload.model_copy(update={"estimated": [*taken, *answer.workload.estimated]})
         answer = answer.model_copy(update={"workload": workload})
     print_notes(odd)
+    written = options["report"] is None or _review(answer, request, sample, given)  # first: nobody need read the rest
     _show(answer, request, sample, output=output, as_json=options["json"])
-    if options["report"] is not None and not _review(answer, request, sample, given):
+    if not written:
         return 1
     if options["exit_code"]:
         return UNDECIDED if not answer.decisive else DISABLED if answer.verdict == "disable" else 0

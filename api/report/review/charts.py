@@ -22,10 +22,10 @@ _FILLS = ("#8796ab", "#ffffff", "#e6eaf0", "#ffffff", "#c4ccd8")
 
 def draw(figure: Figure) -> str:
     """The figure as an SVG element."""
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # where its font cache lies says nothing to a reader
     import matplotlib
     from matplotlib.figure import Figure as Canvas
 
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # a font cache that is built says nothing to a reader
     with matplotlib.rc_context(svg.SETTINGS | {"font.size": _FONT, "hatch.linewidth": 0.7}):
         canvas = Canvas(figsize=(_WIDTH, _height(figure.chart)), layout="constrained")
         axes = canvas.subplots()

@@ -50,7 +50,7 @@ def kept(serve, tmp_path_factory):
 
 @pytest.fixture
 def label():
-    return uuid.uuid4().hex
+    return f"team-{uuid.uuid4().hex[:8]}"
 
 
 def keep(client, label, *, target=LLAMA, gpu="H200", concurrency=4, headers=None, **more):
@@ -273,6 +273,8 @@ def test_one_is_opened_whole_by_its_row_and_by_its_address(browser, kept, label)
         assert command.startswith(f"vllm serve {LLAMA} \\\n  --")
         assert subprocess.run(["bash", "-nc", command]).returncode == 0
         expect(sheet).to_contain_text("1, not kept")
+        expect(sheet).to_contain_text("The explorer asks anew")
+        assert sheet.get_by_text("It does not take").count() == 0  # defaults are nothing to be left out
         expect(sheet).to_contain_text("for the review")
         assert violations(page) == []
         with page.expect_download() as saved:
@@ -288,6 +290,38 @@ def test_one_is_opened_whole_by_its_row_and_by_its_address(browser, kept, label)
         page.get_by_role("alertdialog").get_by_role("button", name="Delete").click()
         expect(page.get_by_role("dialog")).to_be_hidden()
         expect(shown(page)).to_have_count(0)
+
+
+def test_one_is_opened_in_the_explorer_with_what_the_history_has_of_its_prompts(browser, kept, label):
+    """Kept prompts give the same view; without them all but the prompts is there; what is left out is told."""
+    traffic = {"concurrency": 12, "temperature": 0.5, "output_tokens": 300, "cached_prefix_share": 0.5}
+    with_prompts = keep(kept, label, store_prompts=True, traffic=traffic)
+    without = keep(kept, label, traffic=traffic)
+    for made, verdict in ((with_prompts, True), (without, False)):
+        with opened(browser, str(kept.base_url), f"/history?recommendation={made['id']}") as page:
+            sheet = page.get_by_role("dialog")
+            expect(sheet).to_contain_text("It does not take traffic.cached_prefix_share.")
+            assert sheet.get_by_text("Choose the prompts there").count() == (0 if verdict else 1)
+            sheet.get_by_role("link", name="Open in the explorer").click()
+            page.wait_for_url(re.compile("/#"))
+            expect(page.locator("#target")).to_have_value(LLAMA)
+            assert "concurrency=12" in page.url
+            if verdict:
+                expect(page.get_by_role("main")).to_contain_text("EAGLE-3")
+
+
+def test_the_report_opens_in_a_page_of_its_own_or_is_saved(browser, kept, label):
+    """Without keys by a link, which a browser can print; as Markdown by a file."""
+    made = keep(kept, label)
+    with opened(browser, str(kept.base_url), f"/history?recommendation={made['id']}") as page:
+        sheet = page.get_by_role("dialog")
+        with page.context.expect_page() as other:
+            sheet.get_by_role("link", name="Report").click()
+        expect(other.value.get_by_role("heading").first).to_be_visible()
+        assert other.value.url.endswith(f"{made['id']}/report.html")
+        with page.expect_download() as saved:
+            sheet.get_by_role("button", name="Report (Markdown)").click()
+        assert Path(saved.value.path()).read_text().startswith("# ")
 
 
 def test_profiles_are_listed_read_and_deleted(browser, serve, tmp_path):

@@ -51,6 +51,15 @@ export function confirmed({ title, text, yes, no = "Keep it", act }) {
   });
 }
 
+/** Delete what a path names; what another deleted meanwhile is deleted all the same. */
+export async function deleted(path) {
+  try {
+    await ask("DELETE", path);
+  } catch (error) {
+    if (error.status !== 404) throw error;
+  }
+}
+
 let saveNames = null;
 
 /** Edit the labels and the note of a recommendation; `saved` takes it as it is then. */

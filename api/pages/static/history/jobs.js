@@ -87,10 +87,10 @@ export function setUpJobs({ filter, onNothingKept, keepInAddress }) {
   function draw(course) {
     const { job } = course;
     const there = listing.items.get(job.id);
-    const row = listing.rowOf(job.id);
-    if (there === undefined || row === null) return;
-    if (there.state !== job.state || there.cancelling !== job.cancelling) listing.replace(job);
-    else row.querySelector(".job-progress").replaceChildren(...progress(course));
+    if (there !== undefined) {
+      if (there.state !== job.state || there.cancelling !== job.cancelling) listing.replace(job);
+      else listing.rowOf(job.id).querySelector(".job-progress").replaceChildren(...progress(course));
+    }
     if (open === job.id) drawSheet(course);
   }
 
@@ -134,8 +134,8 @@ export function setUpJobs({ filter, onNothingKept, keepInAddress }) {
         if (ENDED.includes(job.state) && course.events.length === 0) {
           await follow(id, { signal: stopped.signal, onEvent: (kind, event) => course.happened(kind, event), onJob: () => {}, onLost: () => {} });
           drawSheet(course);
-        } else if (!listing.items.has(id)) {
-          await listing.reload(); // opened by its address before the list was there
+        } else {
+          watch(job); // opened by its address, it may be on no page that was read
         }
       } catch (error) {
         if (error.name !== "AbortError") failed(error, read);

@@ -3,7 +3,7 @@
 import { byId, el } from "../elements.js";
 import { ask } from "../fetching.js";
 import { ago, count, methodName, percent, sentence, times, words } from "../formatting.js";
-import { closeSheet, confirmed, openSheet } from "./dialogs.js";
+import { closeSheet, confirmed, deleted, openSheet } from "./dialogs.js";
 import { Listing, cell, rowButton } from "./listing.js";
 import { copyButton, facts, jsonDetails, moment, problemLine, reportLinks, saveButton, table, verdictBadge, wholeMoment } from "./parts.js";
 import { failed, loading } from "./sheets.js";
@@ -46,7 +46,7 @@ export function setUpProfiles({ filter, onNothingKept, keepInAddress }) {
       title: "Delete this profile?",
       text: `${item.target}, kept ${ago(item.created_at)}. It is deleted for good; recommendations that rested on it stay.`,
       yes: "Delete",
-      act: () => ask("DELETE", `/v1/profiles/${item.id}`),
+      act: () => deleted(`/v1/profiles/${item.id}`),
     });
     if (!done) return;
     closeSheet();

@@ -1,10 +1,9 @@
 // The list of recommendations: its rows, two that are chosen to be compared, what can be done with one.
 
 import { byId, el } from "../elements.js";
-import { ask } from "../fetching.js";
 import { chance, count, times } from "../formatting.js";
 import { openComparison } from "./comparison.js";
-import { closeSheet, confirmed, editNames, namesBetweenCommas } from "./dialogs.js";
+import { closeSheet, confirmed, deleted, editNames, namesBetweenCommas } from "./dialogs.js";
 import { Listing, cell, rowButton } from "./listing.js";
 import { candidate, moment, recommendationName, verdictBadge } from "./parts.js";
 import { openRecommendation } from "./recommendation_view.js";
@@ -84,7 +83,7 @@ export function setUpRecommendations({ filter, onNothingKept, keepInAddress }) {
       title: "Delete this recommendation?",
       text: `${recommendationName(item)}. It is deleted for good, with its labels, its note and its prompts if they were kept.`,
       yes: "Delete",
-      act: () => ask("DELETE", `/v1/recommendations/${item.id}`),
+      act: () => deleted(`/v1/recommendations/${item.id}`),
     });
     if (!done) return;
     closeSheet(); // it was deleted from there, perhaps

@@ -6,6 +6,7 @@ Started by `specworth serve`, or by any ASGI server with `uvicorn --factory api.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -40,6 +41,8 @@ from api.routes import (
 from api.settings import Settings, load_settings
 from api.version import specworth_version
 from api.worker import Worker
+
+logger = logging.getLogger("specworth")
 
 _DESCRIPTION = (
     "Is speculative decoding worth it for your vLLM workload? Post a sample of prompts, a deployment and its traffic. "
@@ -106,7 +109,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     tell_when_stopping(app.state.stopping)
     if kept is not None:
         await anyio.to_thread.run_sync(kept.prepare_if_there)
-    await anyio.to_thread.run_sync(warm_up)
+    if (damage := await anyio.to_thread.run_sync(warm_up)) is not None:
+        logger.error("not ready: %s", damage)
     yield
     if kept is not None:
         await anyio.to_thread.run_sync(kept.close)

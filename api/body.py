@@ -67,7 +67,7 @@ def read_object(text: bytes, *, max_depth: int, what: str = "the body") -> dict[
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise _not_json(text, error, what) from None
+        raise _not_json(text, error, what, max_depth) from None
     if not isinstance(value, dict):
         kinds = {list: "a list", str: "a string", int: "a number", float: "a number", bool: "a boolean"}
         got = kinds.get(type(value), "null")
@@ -84,13 +84,13 @@ def _too_deep(what: str, limit: int) -> InputError:
     )
 
 
-def _not_json(text: bytes, error: orjson.JSONDecodeError, what: str) -> InputError:
+def _not_json(text: bytes, error: orjson.JSONDecodeError, what: str, max_depth: int) -> InputError:
     message = error.msg
     expected = "JSON as RFC 8259 has it, in UTF-8"
     if text.startswith(b"\xef\xbb\xbf"):
         got = "a byte order mark in front of it"
     elif "depth" in message or "recursion" in message:
-        return _too_deep(what, 1024)  # orjson's own limit
+        return _too_deep(what, max_depth)  # orjson's own limit is 1,024 levels, and ours is lower
     elif "UTF-8" in message:
         got = "bytes that are not valid UTF-8"
     elif "surrogate" in message:

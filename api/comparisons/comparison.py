@@ -165,7 +165,10 @@ class Comparison:
         if arm.before is None:
             return
         if arm.before.total("request_success") == 0:
-            self._note(f"This is the first answer of the {name} server: it still compiles. Run it once more.")
+            self._note(
+                f"This is the first answer of the {name} server since its start, which often compiles what later ones "
+                "find ready: send it once more."
+            )
         running = read_gauges(arm.before).running
         if running:
             self._note(f"The {name} server answers {running:.0f} other requests besides, which share its speed.")

@@ -89,6 +89,11 @@ def _curve(axes: Any, chart: Curve) -> None:  # noqa: ANN401
             chart.crossover, color=_ACCENT, linewidth=1.3, linestyle=(0, (6, 2, 1, 2)),
             label=f"pays up to {chart.crossover:,}",
         )  # fmt: skip
+    for place, (first, last) in enumerate(chart.pays):
+        axes.plot(
+            [max(first, low), min(last, high)], [1.0, 1.0], color=_INK, linewidth=4.5, solid_capstyle="butt",
+            clip_on=False, transform=axes.get_xaxis_transform(), label="pays" if place == 0 else None,
+        )  # fmt: skip
     if chart.here is not None and low <= chart.here <= high:
         axes.plot(
             [chart.here], [0.0], marker="^", markersize=10, color=_INK, clip_on=False, linestyle="none",

@@ -83,7 +83,7 @@ def test_evidence_says_what_is_measured_predicted_assumed_covered_and_missing(ad
 
 def test_gaps_are_those_of_the_answer():
     """A GPU that nobody measured and a handful of prompts are told as gaps."""
-    text = plain(reviewed(sample_of("Write a haiku."), deployment=_on("L40S")).review, "html")
+    text = plain(reviewed(sample_of("Write a haiku."), deployment=_on("L40S")).review, "md")
     gaps = text[text.index("Gaps") :]
     assert "No measurement on this GPU" in gaps
     assert "Only 1 prompt was read" in gaps
@@ -98,7 +98,7 @@ def test_counts_and_a_profile_are_told_as_measured():
     counted = reviewed(
         sample, deployment=deployment, evidence={"drafts": 412, "accepted_tokens": 931, "temperature": 0.0}
     )
-    assert "931 accepted tokens in 412 drafts. No speedup was measured" in plain(counted.review, "html")
+    assert "931 accepted tokens in 412 drafts. No speedup was measured" in plain(counted.review, "md")
     given = profile_of()
     probed = reviewed(sample, deployment=deployment, evidence={"profile": given})
     text = plain(probed.review, "html")
@@ -140,7 +140,7 @@ def test_it_can_be_repeated_and_holds_no_prompt(advice, kind):
 def test_an_answer_of_other_models_does_not_borrow_the_accuracy_of_these(advice):
     """A stored answer may be older than the installed artefacts."""
     old = advice.answer.model_copy(update={"model_version": "step_cost 00000000"})
-    text = plain(review_advice(old, advice.request, provenance(advice.sample, old)), "html")
+    text = plain(review_advice(old, advice.request, provenance(advice.sample, old)), "md")
     assert "made by other models than those installed now" in text
     assert "Accuracy" not in text
 
@@ -163,7 +163,7 @@ def test_a_measurements_numbers_are_the_reports(measurement, profile, kind):
 def test_a_session_that_ended_early_says_so_first(profile):
     """Partial is told in the decision, and as a gap."""
     part = profile.model_copy(update={"status": "partial", "ended": "stopped by SIGTERM"})
-    text = plain(review_profile(part, provenance(sample_of("x"))), "html")
+    text = plain(review_profile(part, provenance(sample_of("x"))), "md")
     assert text.index("ended early (stopped by SIGTERM)") < text.index("2. Evidence")
 
 

@@ -65,6 +65,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.worker = Worker(max_waiting=settings.max_waiting)
     app.state.drawing = Worker(max_waiting=_MOST_DRAWINGS)
     app.state.stopping = asyncio.Event()  # set when the service is told to stop: streams of events then end
+    app.state.streams = set()  # of events of profile jobs, that are open
     app.state.canaries = set()  # pairs of servers that are being watched
     app.state.comparisons = set()  # pairs of servers that answer one prompt
     app.add_middleware(Requests, metrics=metrics)

@@ -73,6 +73,7 @@ class Settings(BaseSettings):
     launch_timeout_s: float = Field(900.0, ge=1, le=86_400, description="seconds that such a server may take to start")
     max_queued_jobs: int = Field(64, ge=1, description="profile jobs that may wait before a 429")
     max_job_budget_s: float = Field(600.0, ge=1, le=86_400, description="largest budget_s of a profile job")
+    max_event_streams: int = Field(64, ge=1, description="streams of jobs' events that may be open before a 429")
     job_lease_s: float = Field(30.0, ge=1, le=3600, description="seconds after which a silent worker's job is given up")
     shutdown_s: int = Field(30, ge=1, le=3600, description="seconds that requests under way have when it stops")
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import orjson
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, delete, func, insert, select, update
@@ -27,6 +27,7 @@ from api.jobs.tables import devices, events, jobs
 from profiler.probe.profile import Profile
 
 State = Literal["queued", "running", "finished", "failed", "cancelled", "interrupted"]
+STATES: tuple[State, ...] = get_args(State)
 ENDED = ("finished", "failed", "cancelled", "interrupted")
 SHOWN = [column for column in jobs.c if column.name not in ("prompts", "partial", "idempotency")]
 

@@ -27,3 +27,9 @@ class EndedError(JobError):
     """A job that cannot be cancelled since it has ended."""
 
     status, kind, title = 409, "job-ended", "The job has ended"
+
+
+class NotEndedError(JobError):
+    """A job that cannot be deleted since it waits or runs."""
+
+    status, kind, title = 409, "job-not-ended", "The job has not ended"

@@ -1,20 +1,21 @@
-"""What clients do with jobs: submit one, once even where they ask twice; look at it; cancel it."""
+"""What clients do with jobs: submit one, once even where they ask twice; look at it; cancel it; delete it."""
 
 from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 import orjson
-from sqlalchemy import Connection, RowMapping, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, delete, func, or_, select, update
 
 from api.history.cursor import Cursor, Page, read_page
 from api.history.database import Database, insert_new
 from api.history.idempotency import Idempotency, idempotency_of, request_sha256
 from api.history.record import column_text
-from api.jobs.ending import SHOWN, Ending, append, end_job, give_up_silent, moment, row_of, state_event
-from api.jobs.errors import EndedError, QueueFullError
+from api.jobs.ending import ENDED, SHOWN, Ending, append, end_job, give_up_silent, moment, row_of, state_event
+from api.jobs.errors import EndedError, NotEndedError, QueueFullError
 from api.jobs.request import ProfileRequest
 from api.jobs.tables import events, jobs
 
@@ -125,3 +126,46 @@ def cancel(database: Database, key: str) -> RowMapping | None:
                 remedy="nothing is left to stop",
             )  # fmt: skip
         return row
+
+
+def forget(database: Database, key: str) -> bool:
+    """Delete an ended job with its events, for good; its profile stays. False where there is no such job.
+
+    Raises NotEndedError for one that waits or runs.
+    """
+    with database.writing() as connection:
+        state = connection.execute(select(jobs.c.state).where(jobs.c.id == key).with_for_update()).scalar()
+        if state is not None and state not in ENDED:
+            raise NotEndedError(
+                "the job has not ended", expected="a job that has ended", got=state,
+                remedy="cancel it first, with DELETE /v1/profiles/jobs/{id}",
+            )  # fmt: skip
+        return connection.execute(delete(jobs).where(jobs.c.id == key)).rowcount > 0
+
+
+@dataclass(frozen=True)
+class Census:
+    """How many jobs there are, how long ended ones ran, and how long the oldest has waited."""
+
+    jobs: dict[str, int]
+    run_s: dict[str, float]
+    oldest_queued_s: float
+
+
+def census(database: Database) -> Census:
+    """Jobs by state, as the database has them."""
+    ran = _seconds(database, jobs.c.started_at, jobs.c.ended_at)
+    query = select(jobs.c.state, func.count(), func.coalesce(func.sum(ran), 0.0)).group_by(jobs.c.state)
+    oldest = select(func.min(jobs.c.created_at)).where(jobs.c.state == "queued")
+    with database.reading() as connection:
+        rows = connection.execute(query).all()
+        first = connection.execute(oldest).scalar()
+        waited = 0.0 if first is None else max(0.0, (moment(connection) - first).total_seconds())
+    return Census({state: count for state, count, _ in rows}, {state: float(total) for state, _, total in rows}, waited)
+
+
+def _seconds(database: Database, begin: ColumnElement[Any], end: ColumnElement[Any]) -> ColumnElement[Any]:
+    """Between two moments, in either database's words; null where one is missing."""
+    if database.engine.dialect.name == "postgresql":
+        return func.extract("epoch", end - begin)
+    return (func.julianday(end) - func.julianday(begin)) * 86_400.0

@@ -16,7 +16,6 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping
-from pathlib import Path
 
 import orjson
 from sqlalchemy import RowMapping
@@ -28,6 +27,7 @@ from api.history.history import patiently
 from api.jobs.claim import claim, end, release
 from api.jobs.destinations import read_address
 from api.jobs.ending import Ending, give_up_silent
+from api.jobs.gpus import own_devices
 from api.jobs.measuring import measure
 from api.settings import Settings
 from profiler.errors import InputError
@@ -38,14 +38,6 @@ _END_WAIT_S = 600.0  # for the database, with a result that cost GPU time
 _WIPE_WAIT_S = 5.0  # for whoever reads the database's log just now
 
 logger = logging.getLogger("specworth.jobs")
-
-
-def own_devices(environment: Mapping[str, str] = os.environ, *, host: str | None = None) -> frozenset[str]:
-    """The GPUs that this process sees, by host and number; one without GPUs counts its processor as number 0."""
-    host = host or socket.gethostname()
-    named = [word.strip() for word in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if word.strip()]
-    numbers = named or sorted(path.name.removeprefix("nvidia") for path in Path("/dev").glob("nvidia[0-9]*")) or ["0"]
-    return frozenset(f"{host} gpu {number}"[:300] for number in numbers)
 
 
 def devices_of(row: RowMapping | Mapping[str, str], own: frozenset[str]) -> frozenset[str]:

@@ -22,6 +22,8 @@ from prometheus_client import (
 )
 
 from advisor import Recommendation
+from api.jobs.ending import ENDED, STATES
+from api.jobs.queue import Census
 from api.operation.drift import Drift
 from api.version import specworth_version
 
@@ -73,6 +75,18 @@ class Metrics:
             "specworth_feature_drift_recommendations", "Recommendations that the drift is of", registry=registry,
             multiprocess_mode="livesum",
         )  # fmt: skip
+        self._jobs = Gauge(
+            "specworth_profile_jobs", "Profile jobs in the database", ["state"], registry=registry,
+            multiprocess_mode="mostrecent",
+        )  # fmt: skip
+        self._jobs_ran = Gauge(
+            "specworth_profile_jobs_run_seconds", "How long those that have ended ran, in all", ["state"],
+            registry=registry, multiprocess_mode="mostrecent",
+        )  # fmt: skip
+        self._oldest_job = Gauge(
+            "specworth_profile_jobs_oldest_queued_seconds", "How long the oldest job has waited; 0 where none waits",
+            registry=registry, multiprocess_mode="mostrecent",
+        )  # fmt: skip
         info = Gauge(
             "specworth_build_info", "Always 1; the version is a label", ["version"], registry=registry,
             multiprocess_mode="livemax",
@@ -91,6 +105,14 @@ class Metrics:
     def database(self, operation: str, seconds: float, worked: bool) -> None:
         """Observe one operation of the database."""
         self._database.labels(operation, "ok" if worked else "failed").observe(seconds)
+
+    def profile_jobs(self, census: Census) -> None:
+        """Take up what the database says of profile jobs, each state of them."""
+        for state in STATES:
+            self._jobs.labels(state).set(census.jobs.get(state, 0))
+            if state in ENDED:
+                self._jobs_ran.labels(state).set(census.run_s.get(state, 0.0))
+        self._oldest_job.set(census.oldest_queued_s)
 
     def text(self) -> bytes:
         """What /metrics answers."""

@@ -6,6 +6,7 @@ scope read where keys are asked for.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Literal
 
 import anyio.to_thread
@@ -13,6 +14,9 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict
 
 from api.access.access import Reader
+from api.history.errors import StorageError
+from api.history.history import History
+from api.jobs import queue
 from api.operation.metrics import MEDIA_TYPE, Metrics
 from api.operation.readiness import Readiness, check_artefacts, check_database
 from api.version import specworth_version
@@ -46,6 +50,10 @@ async def readyz(request: Request) -> Response:
 
 @router.get("/metrics", response_class=Response)
 async def metrics(request: Request, _: Reader) -> Response:
-    """The service's own metrics, in Prometheus' text format."""
+    """The service's own metrics, in Prometheus' text format; of profile jobs as the database last told."""
     counted: Metrics = request.app.state.metrics
+    history: History | None = request.app.state.history
+    if history is not None:
+        with contextlib.suppress(StorageError):  # counted as a failed operation of the database
+            counted.profile_jobs(await history.run("count jobs", queue.census, wait_s=1.0))
     return Response(counted.text(), media_type=MEDIA_TYPE)

@@ -5,6 +5,7 @@
     GET    /v1/profiles/jobs/{id}          its state, phase and progress
     GET    /v1/profiles/jobs/{id}/events   what happens in it, as server-sent events
     DELETE /v1/profiles/jobs/{id}          cancels it, and stops what it started
+    DELETE /v1/profiles/jobs/{id}/record   deletes one that has ended; its profile stays
 
 A job and its profile have the same id. Jobs are run by `specworth worker`.
 """
@@ -24,7 +25,7 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import RowMapping
 
-from api.access.access import ProfileWriter, Reader
+from api.access.access import Administrator, ProfileWriter, Reader
 from api.history.errors import UnavailableError
 from api.history.history import History
 from api.jobs import queue
@@ -176,11 +177,38 @@ async def cancel_job(_: ProfileWriter, history: RequiredHistoryDep, key: Id) -> 
     return json_answer(_told(row), 200 if row["state"] == "cancelled" else 202)
 
 
+@router.delete("/profiles/jobs/{id}/record", status_code=204, response_class=Response)
+async def delete_job(_: Administrator, history: RequiredHistoryDep, key: Id) -> Response:
+    """Delete a job that has ended, and its events, for good; its profile stays. 409 where it has not ended."""
+    await _find(history, key)
+    if not await history.run("delete", lambda database: queue.forget(database, key)):
+        raise _unknown(key)
+    await history.wipe_deleted()
+    return Response(status_code=204)
+
+
+async def _place(request: Request, settings: SettingsDep) -> AsyncIterator[None]:
+    """One of the streams of events that may be open at a time, until the last of it is sent or its reader leaves."""
+    streams: set[object] = request.app.state.streams
+    if len(streams) >= settings.max_event_streams:
+        detail = f"{len(streams)} streams of events are open; expected fewer than {settings.max_event_streams}"
+        remedy = "try again in 10 s, or read GET /v1/profiles/jobs/{id}"
+        raise ProblemError(
+            429, "too-many-streams", "Too many streams are open", f"{detail}; {remedy}", headers={"Retry-After": "10"}
+        )
+    place = object()
+    streams.add(place)
+    try:
+        yield
+    finally:
+        streams.discard(place)
+
+
 async def _existing(_: Reader, history: RequiredHistoryDep, key: Id) -> RowMapping:
     return await _find(history, key)
 
 
-@router.get("/profiles/jobs/{id}/events", response_class=EventSourceResponse)
+@router.get("/profiles/jobs/{id}/events", response_class=EventSourceResponse, dependencies=[Depends(_place)])
 async def watch_job(
     job: Annotated[RowMapping, Depends(_existing)], request: Request, history: RequiredHistoryDep,
     last: LastEventId = None,

@@ -39,7 +39,7 @@ def attach_body(base: FakeVllm, spec: FakeVllm, **changes: Any) -> dict[str, Any
     """A job on two running servers."""
     return (
         {
-            "prompts": prompts(),
+            "prompts": prompts() if spec.knobs.tokens_per_step > 1 else prompts(400),
             "target": "meta-llama/Llama-3.1-8B-Instruct",
             "speculative_config": CONFIG,
             "attach": {"baseline_url": base.url, "speculative_url": spec.url},
@@ -73,8 +73,8 @@ def servers() -> Iterator[tuple[FakeVllm, FakeVllm]]:
 
 @pytest.fixture
 def endless() -> Iterator[tuple[FakeVllm, FakeVllm]]:
-    """Servers that need minutes for a job, and answer something all along."""
-    slow = {"ttft_s": 0.3, "step_s": 0.02, "jitter_s": 0.3}
+    """Servers that need most of a minute for a job, and answer something all along."""
+    slow = {"ttft_s": 0.1, "step_s": 0.008, "jitter_s": 0.1}
     with fake_vllm(Knobs(**slow)) as base, fake_vllm(Knobs(**slow, num_speculative_tokens=4)) as spec:
         yield base, spec
 
@@ -99,7 +99,7 @@ def start_worker(database_url: str, tmp_path: Path) -> Iterator[StartWorker]:
         while "takes profile jobs" not in Path(log.name).read_text():
             assert process.poll() is None
             assert time.monotonic() < until
-            time.sleep(0.1)
+            time.sleep(0.05)
         return process
 
     yield start
@@ -132,6 +132,22 @@ def client(service: Any) -> Iterator[httpx.Client]:
         yield opened
 
 
+# Where the database changes nothing about a claim, one kind of it is enough.
+ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+ON_POSTGRESQL = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+
+
+@pytest.fixture(scope="module")
+def refusing(serve: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    """One service for many requests of which it queues none; it may launch two models."""
+    own = Settings(
+        database_url=f"sqlite:///{tmp_path_factory.mktemp('refusing') / 'history.sqlite3'}",
+        launch_models="Qwen/Target, Qwen/Drafter",
+    )
+    with serve(own) as url, httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
+        yield client
+
+
 def submit(client: httpx.Client, body: dict[str, Any], key: str | None = None) -> str:
     """The id of a new job."""
     answer = client.post("/v1/profiles", json=body, headers={} if key is None else {"Idempotency-Key": key})
@@ -151,7 +167,7 @@ def wait_until(
         if wanted(found):
             return found
         assert time.monotonic() < until, found
-        time.sleep(0.1)
+        time.sleep(0.05)
 
 
 def ended(job: dict[str, Any]) -> bool:

@@ -10,17 +10,18 @@ from collections import Counter
 import pytest
 from sqlalchemy import select, text
 
+from api.history import profiles as stored_profiles
 from api.history.database import Database, read_url
 from api.history.errors import KeyReusedError
 from api.history.history import patiently
 from api.jobs import queue
 from api.jobs.claim import Report, claim, end, release, report
 from api.jobs.ending import Ending, NewEvent, give_up_silent
-from api.jobs.errors import QueueFullError
+from api.jobs.errors import NotEndedError, QueueFullError
 from api.jobs.queue import Submission
 from api.jobs.request import ProfileRequest
 from api.jobs.tables import devices, jobs
-from api.jobs.worker import devices_of, own_devices
+from api.jobs.worker import devices_of
 from profiler.probe.profile import Profile
 from tests.advisor.profiles import point, profile
 from tests.api.jobs.conftest import prompts
@@ -274,5 +275,35 @@ def test_what_a_job_holds_is_what_it_loads():
     assert held(speculative_url="http://a:1", baseline_url="http://A:2") == {"a as a whole"}
     assert held(speculative_url="http://a:1", baseline_url="http://b:2") == {"a as a whole", "b as a whole"}
     assert devices_of({"request": '{"launch": {}}'}, GPU) == GPU
-    assert own_devices({"CUDA_VISIBLE_DEVICES": "2, 3"}, host="h") == {"h gpu 2", "h gpu 3"}
-    assert len(own_devices({}, host="h")) >= 1
+
+
+def test_a_job_that_has_ended_can_be_deleted_and_its_profile_stays(database):
+    """With its events and its key; one that waits or runs cannot; asked again it is not there."""
+    (job,) = queued(database, key="k")
+    document = Profile.model_validate(profile(point(16, 1.4)))
+    for state in ("queued", "running"):
+        with pytest.raises(NotEndedError, match=state):
+            queue.forget(database, job)
+        take(database)
+    assert end(database, job, worker="one", ending=Ending("finished", "settled", profile=document))
+    assert [queue.forget(database, job) for _ in range(2)] == [True, False]
+    assert queue.find(database, job) is None
+    assert queue.events_after(database, job, 0) == []
+    assert stored_profiles.find(database, job) is not None
+    assert queued(database, key="k") != [job]
+
+
+def test_the_census_has_every_job(database):
+    """Counts by state, seconds that they ran, and how long the oldest waits: by either database's clock."""
+    assert queue.census(database) == queue.Census({}, {}, 0.0)
+    made = queued(database, 4)
+    assert take(database) == made[0]
+    time.sleep(0.3)
+    assert end(database, made[0], worker="one", ending=Ending("failed", "tested"))
+    assert take(database) == made[1]
+    queue.cancel(database, made[2])
+    found = queue.census(database)
+    assert found.jobs == {"failed": 1, "running": 1, "cancelled": 1, "queued": 1}
+    assert 0.2 < found.run_s["failed"] < 60
+    assert found.run_s["cancelled"] == 0
+    assert 0.3 < found.oldest_queued_s < 600

@@ -11,7 +11,7 @@ from api.jobs.destinations import AllowList, look_up, read_address
 from api.jobs.errors import NotAllowedError
 from profiler.errors import EndpointError, InputError
 from profiler.load import Endpoint
-from tests.api.jobs.conftest import JOBS, attach_body, ended, submit, wait_until
+from tests.api.jobs.conftest import JOBS, ON_SQLITE, attach_body, ended, submit, wait_until
 from tests.fake_vllm import Knobs, fake_vllm
 
 UNREADABLE = [
@@ -191,19 +191,21 @@ def test_a_name_without_an_address_is_told():
 
 
 @pytest.mark.parametrize("url", ["http://10.0.0.1:8000", "http://169.254.169.254", "https://example.com"])
-def test_the_service_refuses_before_anything_is_queued(client, servers, url):
+def test_the_service_refuses_before_anything_is_queued(refusing, servers, url):
     """403, with what is expected and what to do; whichever of the two URLs it is."""
     base, spec = servers
     for attach in ({"speculative_url": url}, {"speculative_url": spec.url, "baseline_url": url}):
-        answer = client.post("/v1/profiles", json=attach_body(base, spec, attach=attach))
+        answer = refusing.post("/v1/profiles", json=attach_body(base, spec, attach=attach))
         assert answer.status_code == 403
         told = answer.json()
         assert told["type"].endswith(":not-allowed")
         assert told["errors"][0]["field"] == f"attach.{list(attach)[-1]}"
         assert "SPECWORTH_ATTACH_HOSTS" in told["errors"][0]["remedy"]
-    hidden = client.post("/v1/profiles", json=attach_body(base, spec, attach={"speculative_url": "http://2130706433"}))
+    hidden = refusing.post(
+        "/v1/profiles", json=attach_body(base, spec, attach={"speculative_url": "http://2130706433"})
+    )
     assert hidden.status_code == 422
-    assert client.get(JOBS).json()["jobs"] == []
+    assert refusing.get(JOBS).json()["jobs"] == []
 
 
 def test_the_worker_connects_to_what_it_checked(servers):
@@ -219,6 +221,7 @@ def test_the_worker_connects_to_what_it_checked(servers):
     assert asyncio.run(ask()) == 200
 
 
+@ON_SQLITE
 def test_redirects_are_not_followed(client, servers, start_worker):
     """A server that sends its clients elsewhere fails the job, and nobody comes to where it points."""
     base, _ = servers

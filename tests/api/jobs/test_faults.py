@@ -15,6 +15,8 @@ import pytest
 from tests.api.history.processes import service as service_process
 from tests.api.jobs.conftest import (
     JOBS,
+    ON_POSTGRESQL,
+    ON_SQLITE,
     SERVE,
     attach_body,
     ended,
@@ -27,7 +29,7 @@ from tests.api.jobs.conftest import (
     wait_until,
 )
 
-SLOW = {"ttft_s": 0.3, "step_s": 0.02, "jitter_s": 0.3}
+SLOW = {"ttft_s": 0.1, "step_s": 0.008, "jitter_s": 0.1}
 
 
 @pytest.fixture
@@ -52,6 +54,7 @@ def no_process_is_left(model, timeout_s=25.0):
     return processes_of(model) == []
 
 
+@ON_SQLITE
 def test_servers_are_started_and_stopped_and_the_flags_reach_them(service, start_worker, model, launching):
     """The baseline, then the speculative one; each with the flags of the request; none is left."""
     quick = json.dumps({"ttft_s": 0.01, "step_s": 0.02, "speculative": {"tokens_per_step": 3}})
@@ -74,11 +77,12 @@ def test_servers_are_started_and_stopped_and_the_flags_reach_them(service, start
     assert no_process_is_left(model)
 
 
+@ON_POSTGRESQL
 def test_cancelling_stops_every_process_that_was_started(service, start_worker, model, launching):
     """The server and its children, while it answers and while it starts; the worker then takes the next job."""
     start_worker(**launching)
     with service(**launching) as client:
-        job = submit(client, launch_body(model))
+        job = submit(client, launch_body(model, prompts=prompts(400)))
         wait_until(client, job, measured_once)
         assert processes_of(model)
         client.delete(f"{JOBS}/{job}")
@@ -97,10 +101,10 @@ def test_a_killed_workers_job_is_interrupted_its_part_kept_and_nothing_left(serv
     """kill -9: the servers end, too; the partial profile is evidence; after a restart the job is not run again."""
     worker = start_worker(**launching)
     with service(**launching) as client:
-        job, following = (submit(client, launch_body(model, prompts=prompts(40 + n))) for n in range(2))
+        job, following = (submit(client, launch_body(model, prompts=prompts(400 + n))) for n in range(2))
         wait_until(client, job, measured_once)
         wait_until(client, job, lambda found: found["phase"].startswith("speculative: "))
-        time.sleep(1.5)  # a word of the worker's more, which carries the partial profile
+        time.sleep(1.0)  # a word of the worker's more, which carries the partial profile
         worker.kill()
         found = wait_until(client, job, ended, timeout_s=10)
         assert (found["state"], found["profile_id"]) == ("interrupted", job)
@@ -116,12 +120,14 @@ def test_a_killed_workers_job_is_interrupted_its_part_kept_and_nothing_left(serv
         assert client.get(f"{JOBS}/{job}").json()["state"] == "interrupted"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("database_url", "number"), [("sqlite", signal.SIGINT), ("postgresql", signal.SIGTERM)], indirect=["database_url"]
+)
 def test_a_worker_that_is_told_to_stop_puts_its_job_down_first(service, start_worker, model, launching, number):
     """Interrupted, with its part; its servers are gone and its exit code is 0."""
     worker = start_worker(**launching)
     with service(**launching) as client:
-        job = submit(client, launch_body(model))
+        job = submit(client, launch_body(model, prompts=prompts(400)))
         wait_until(client, job, measured_once)
         worker.send_signal(number)
         assert worker.wait(timeout=30) == 0
@@ -138,9 +144,9 @@ def test_two_workers_of_one_gpu_run_one_job_at_a_time(client, endless, start_wor
     """The second job waits for the first, although a worker is free."""
     for _ in range(2):
         start_worker()
-    first, second = (submit(client, attach_body(*endless, prompts=prompts(40 + n))) for n in range(2))
+    first, second = (submit(client, attach_body(*endless, prompts=prompts(400 + n))) for n in range(2))
     wait_until(client, first, measured_once)
-    time.sleep(2.5)
+    time.sleep(1.5)  # each looks once a second
     assert client.get(f"{JOBS}/{second}").json()["state"] == "queued"
     client.delete(f"{JOBS}/{first}")
     wait_until(client, second, measured_once)
@@ -157,12 +163,12 @@ def test_a_stopped_worker_that_comes_back_has_lost_its_job(client, endless, star
     assert found["state"] == "interrupted"
     events = read_events(client, job)
     worker.send_signal(signal.SIGCONT)
-    time.sleep(2.5)
+    time.sleep(2.0)
     asked = len(endless[0].bodies) + len(endless[1].bodies)
-    time.sleep(1.0)
+    time.sleep(0.5)
     assert len(endless[0].bodies) + len(endless[1].bodies) == asked
     assert read_events(client, job) == events
-    following = submit(client, attach_body(*endless, prompts=prompts(41)))
+    following = submit(client, attach_body(*endless, prompts=prompts(401)))
     wait_until(client, following, measured_once)  # and it works on
 
 
@@ -174,32 +180,31 @@ class TestDatabase:
         return f"sqlite:///{tmp_path / 'history.sqlite3'}"
 
     def test_a_database_locked_for_less_than_the_lease_costs_nothing(self, client, endless, start_worker, tmp_path):
-        """Five seconds: the job goes on, and its events come later."""
+        """Three seconds: the job goes on, and its events come later."""
         start_worker(job_lease_s="30")
         job = submit(client, attach_body(*endless))
         wait_until(client, job, measured_once)
         locked = sqlite3.connect(tmp_path / "history.sqlite3", isolation_level=None)
         locked.execute("BEGIN IMMEDIATE")
-        asked = len(endless[0].bodies)
-        time.sleep(5)
-        assert len(endless[0].bodies) > asked
+        asked = len(endless[0].bodies) + len(endless[1].bodies)
+        time.sleep(3)
+        assert len(endless[0].bodies) + len(endless[1].bodies) > asked
         locked.execute("ROLLBACK")
         locked.close()
-        time.sleep(1.5)
         assert client.get(f"{JOBS}/{job}").json()["state"] == "running"
         numbers = [int(event["id"]) for event in read_events(client, job, most=5)]
         assert numbers == [1, 2, 3, 4, 5]
 
     def test_a_database_gone_for_longer_than_the_lease_stops_the_job(self, client, endless, start_worker, tmp_path):
         """The GPU may be another's by then: nothing is asked any more; its end is put down once the file is back."""
-        start_worker(job_lease_s="4")
+        start_worker(job_lease_s="3")
         job = submit(client, attach_body(*endless))
         wait_until(client, job, measured_once)
         for path in sorted(tmp_path.glob("history.sqlite3*")):
             path.rename(path.with_name(f"away-{path.name}"))
-        time.sleep(6)
+        time.sleep(4)
         asked = len(endless[0].bodies) + len(endless[1].bodies)
-        time.sleep(1.0)
+        time.sleep(0.5)
         assert len(endless[0].bodies) + len(endless[1].bodies) == asked
         for path in sorted(tmp_path.glob("away-*")):
             path.rename(path.with_name(path.name.removeprefix("away-")))
@@ -214,7 +219,9 @@ def answers(client):
         return False
 
 
-@pytest.mark.parametrize("processes", ["1", "2"])
+@pytest.mark.parametrize(
+    ("database_url", "processes"), [("sqlite", "1"), ("postgresql", "2")], indirect=["database_url"]
+)
 def test_the_service_restarts_and_streams_go_on(tmp_path, endless, start_worker, database_url, processes):
     """SIGTERM ends streams at once; a client that comes back with Last-Event-ID misses nothing."""
     start_worker()
@@ -231,7 +238,7 @@ def test_the_service_restarts_and_streams_go_on(tmp_path, endless, start_worker,
             wait_until(client, job, measured_once)
             reader = threading.Thread(target=lambda: told.extend(read_events(client, job)))
             reader.start()
-            time.sleep(1.5)
+            time.sleep(0.7)
         finally:
             began = time.monotonic()
             process.send_signal(signal.SIGTERM)

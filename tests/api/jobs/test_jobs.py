@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from tests.api.jobs.conftest import JOBS, attach_body, ended, measured_once, read_events, submit, wait_until
+from tests.api.jobs.conftest import JOBS, ON_SQLITE, attach_body, ended, measured_once, read_events, submit, wait_until
 
 
 def test_a_job_measures_and_its_profile_is_evidence(client, servers, start_worker, body):
@@ -42,6 +42,7 @@ def test_events_tell_phases_progress_and_acceptance_and_can_be_resumed(client, s
     assert read_events(client, job, after=len(told)) == []
 
 
+@ON_SQLITE
 def test_progress_has_the_acceptance_so_far(client, endless, start_worker):
     """While it runs: which arm, how many answers, and the acceptance length once the speculative server drafts."""
     start_worker()
@@ -81,6 +82,7 @@ def test_a_queued_job_is_cancelled_at_once(client, servers):
     assert client.delete(f"{JOBS}/{'0' * 32}").status_code == 404
 
 
+@ON_SQLITE
 def test_a_job_that_cannot_be_measured_says_why(client, servers, start_worker):
     """The session's own error, in its parts; a job that has failed cannot be cancelled."""
     start_worker()
@@ -106,3 +108,47 @@ def test_jobs_are_listed_newest_first_by_state_and_page(client, servers):
     rest = client.get(JOBS, params={"state": "queued", "cursor": queued["next_cursor"]}).json()
     assert [job["id"] for job in rest["jobs"]] == [made[0]]
     assert rest["next_cursor"] is None
+
+
+def test_jobs_are_in_the_metrics_and_are_deleted_for_good(client, servers):
+    """Every state has a sample; a job that has ended is deleted with its events, one that waits is not."""
+    made = [submit(client, attach_body(*servers)) for _ in range(2)]
+    client.delete(f"{JOBS}/{made[0]}")
+    text = client.get("/metrics").text
+    for state, count in {"queued": 1, "running": 0, "finished": 0, "cancelled": 1}.items():
+        assert f'specworth_profile_jobs{{state="{state}"}} {count}.0' in text
+    assert 'specworth_profile_jobs_run_seconds{state="finished"} 0.0' in text
+    (line,) = (line for line in text.splitlines() if line.startswith("specworth_profile_jobs_oldest_queued_seconds "))
+    assert float(line.split()[1]) > 0
+    refused = client.delete(f"{JOBS}/{made[1]}/record")
+    assert refused.status_code == 409
+    assert (refused.json()["errors"][0]["got"], "cancel it first" in refused.json()["detail"]) == ("queued", True)
+    assert client.delete(f"{JOBS}/{made[0]}/record").status_code == 204
+    for path in (f"{JOBS}/{made[0]}", f"{JOBS}/{made[0]}/events"):
+        assert client.get(path).status_code == 404
+    assert client.delete(f"{JOBS}/{made[0]}/record").status_code == 404
+    assert [job["id"] for job in client.get(JOBS).json()["jobs"]] == [made[1]]
+
+
+@ON_SQLITE
+def test_streams_of_events_have_an_end_to_their_number(service, servers):
+    """One more is a 429 that says when to come again; the place of a reader who left is free."""
+    with service(max_event_streams=2) as client:
+        job = submit(client, attach_body(*servers))
+        place = f"{JOBS}/{job}/events"
+        with client.stream("GET", place) as first, client.stream("GET", place) as second:
+            assert (first.status_code, second.status_code) == (200, 200)
+            refused = client.get(place)
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "10")
+            assert refused.json()["type"].endswith(":too-many-streams")
+        until = time.monotonic() + 20
+        while True:
+            with client.stream("GET", place) as again:
+                if again.status_code == 200:
+                    break
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        client.delete(f"{JOBS}/{job}")
+        assert len(read_events(client, job)) == 2
+        for _ in range(4):  # one that ended gave its place back, too
+            assert len(read_events(client, job)) == 2

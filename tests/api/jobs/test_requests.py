@@ -83,14 +83,13 @@ def test_nothing_is_launched_unless_the_operator_says_so(client):
         ({"launch": {"python": "/bin/sh"}}, 422, "launch.python"),
     ],
 )
-def test_only_listed_models_and_flags_are_launched(service, changes, status, field):
+def test_only_listed_models_and_flags_are_launched(refusing, changes, status, field):
     """Each refusal names its place; nothing is queued."""
-    with service(launch_models="Qwen/Target, Qwen/Drafter") as client:
-        answer = client.post(PATH, json=launch_body("Qwen/Target") | changes)
-        told = problem(answer, status)
-        assert told["errors"][0]["field"] == field
-        assert told["errors"][0]["expected"]
-        assert client.get(JOBS).json()["jobs"] == []
+    answer = refusing.post(PATH, json=launch_body("Qwen/Target") | changes)
+    told = problem(answer, status)
+    assert told["errors"][0]["field"] == field
+    assert told["errors"][0]["expected"]
+    assert refusing.get(JOBS).json()["jobs"] == []
 
 
 @pytest.mark.parametrize(
@@ -111,9 +110,9 @@ def test_only_listed_models_and_flags_are_launched(service, changes, status, fie
         ({"prompt": []}, "prompt"),
     ],
 )
-def test_a_wrong_request_is_refused_by_its_place(client, body, changes, field):
+def test_a_wrong_request_is_refused_by_its_place(refusing, body, changes, field):
     """As everywhere: 422, with what was expected and what came."""
-    told = problem(client.post(PATH, json=body | changes), 422)
+    told = problem(refusing.post(PATH, json=body | changes), 422)
     assert field in [error["field"] for error in told["errors"]]
     assert all(error["expected"] and error["got"] for error in told["errors"])
 

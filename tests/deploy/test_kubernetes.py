@@ -9,13 +9,14 @@ import pytest
 import yaml
 from kubernetes_validate import ValidationError
 
+from api.jobs.destinations import AllowList
 from api.settings import Settings, load_settings
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 DOCUMENTS = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text(encoding="utf-8")))
-DEPLOYMENT = next(document for document in DOCUMENTS if document["kind"] == "Deployment")
-POD = DEPLOYMENT["spec"]["template"]["spec"]
-(CONTAINER,) = POD["containers"]
+DEPLOYMENT, WORKER = (document for document in DOCUMENTS if document["kind"] == "Deployment")
+POD, WORKER_POD = (document["spec"]["template"]["spec"] for document in (DEPLOYMENT, WORKER))
+(CONTAINER,), (WORKER_CONTAINER,) = POD["containers"], WORKER_POD["containers"]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document["kind"])
@@ -63,10 +64,29 @@ def test_service_and_budget_select_the_pods():
             assert document["spec"]["selector"]["matchLabels"].items() <= labels.items()
 
 
-def test_nothing_runs_as_root_or_writes_to_its_image():
+@pytest.mark.parametrize("pod", [POD, WORKER_POD], ids=["service", "worker"])
+def test_nothing_runs_as_root_or_writes_to_its_image(pod):
     """The restricted profile of Kubernetes' pod security standards."""
-    assert POD["securityContext"]["runAsNonRoot"]
-    assert POD["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert CONTAINER["securityContext"] == {
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert pod["containers"][0]["securityContext"] == {
         "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
     }  # fmt: skip
+
+
+def test_the_worker_is_a_worker_of_the_same_service(in_process, monkeypatch):
+    """Same image and database, the same servers allowed; settings with values that it takes; no requests lead to it."""
+    assert in_process(*WORKER_CONTAINER["args"], "--help").returncode == 0
+    assert WORKER_CONTAINER["image"] == CONTAINER["image"]
+    of_service, of_worker = (
+        {variable["name"]: variable for variable in container["env"]} for container in (CONTAINER, WORKER_CONTAINER)
+    )
+    assert of_worker.items() <= of_service.items()
+    for name, variable in of_worker.items():
+        monkeypatch.setenv(name, variable.get("value", "postgresql://u:p@host/d"))
+    allowed = AllowList.parse(load_settings().attach_hosts)
+    assert len(allowed.names) == 2
+    assert allowed.networks
+    labels = WORKER["spec"]["template"]["metadata"]["labels"]
+    assert WORKER["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    assert not DEPLOYMENT["spec"]["selector"]["matchLabels"].items() <= labels.items()

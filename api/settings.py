@@ -75,6 +75,13 @@ class Settings(BaseSettings):
     max_job_budget_s: float = Field(600.0, ge=1, le=86_400, description="largest budget_s of a profile job")
     max_event_streams: int = Field(64, ge=1, description="streams of jobs' events that may be open before a 429")
     job_lease_s: float = Field(30.0, ge=1, le=3600, description="seconds after which a silent worker's job is given up")
+    job_executor: Literal["local", "ray"] = Field(
+        "local", description="where servers that profile jobs start run: local, or ray for a cluster's nodes"
+    )
+    ray_address: str | None = Field(None, min_length=1, description="HOST:PORT of the cluster's head; left out, here")
+    ray_gpus: int | None = Field(None, ge=0, le=64, description="GPUs of one job; its parallel sizes if left out")
+    ray_cpus: int = Field(2, ge=1, le=1024, description="CPU cores of one job")
+    ray_accelerator: str | None = Field(None, min_length=1, description="Ray's name of the kind of GPU for jobs")
     shutdown_s: int = Field(30, ge=1, le=3600, description="seconds that requests under way have when it stops")
 
     @property

@@ -11,13 +11,17 @@ from api.history.errors import UnavailableError
 from api.jobs.worker import JobWorker
 from api.operation.logs import configuration
 from api.settings import load_settings, unknown_settings
+from profiler.cluster.connection import load_ray, read_address
 
 logger = logging.getLogger("specworth.jobs")
 
 
-def run_worker(url: str | None) -> int:
+def run_worker(url: str | None, *, executor: str | None = None, ray_address: str | None = None) -> int:
     """Work until a signal ends it."""
-    settings = load_settings(database_url=url)
+    settings = load_settings(database_url=url, job_executor=executor, ray_address=ray_address)
+    if settings.job_executor == "ray":
+        load_ray()
+        read_address(settings.ray_address)
     database = open_database(settings.database_url, wait_s=settings.database_wait_s)
     logging.config.dictConfig(configuration(settings.log_format))
     for name in unknown_settings():

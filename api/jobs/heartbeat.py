@@ -30,6 +30,12 @@ _LATE = 0.7  # of the lease without a word from the database: time is left to st
 logger = logging.getLogger("specworth.jobs")
 
 
+def public_text(text: str, log_folder: str) -> str:
+    """See `Heartbeat.public`."""
+    told = text.replace(f" (log: {log_folder}/", " (its log: ").replace(f"{log_folder}/", "")
+    return told.replace("\0", "\ufffd").encode(errors="replace").decode()  # what any database takes
+
+
 class Heartbeat:
     """For the length of a `with` block, in the main thread; `reason` says why the measurement was told to stop."""
 
@@ -85,8 +91,7 @@ class Heartbeat:
 
     def public(self, text: str) -> str:
         """A text without the place of this host's logs, which is nobody's business but the operator's."""
-        told = text.replace(f" (log: {self._log_folder}/", " (its log: ").replace(f"{self._log_folder}/", "")
-        return told.replace("\0", "\ufffd").encode(errors="replace").decode()  # what any database takes
+        return public_text(text, self._log_folder)
 
     def unsent(self) -> tuple[NewEvent, ...]:
         """Events that were not put down; called after `stop`."""

@@ -1,48 +1,42 @@
-"""One job from its claim to its end: the session of `specworth profile`, on servers that the operator allows.
-
-What was measured is kept however the job ends. Errors of the session are the job's: they are told to whoever asked.
-"""
+"""One job from its claim to its end, on this host or on a node of a cluster; what was measured is always kept."""
 
 from __future__ import annotations
 
 import logging
-import shlex
 import shutil
 import tempfile
-import uuid
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Protocol
 
 import orjson
 from sqlalchemy import RowMapping
 
-from api.commands.probe_servers import servers_to_start
-from api.commands.probe_session import open_session
 from api.history.database import Database
-from api.jobs.destinations import AllowList, read_address
 from api.jobs.ending import Ending, State
 from api.jobs.heartbeat import Heartbeat
-from api.jobs.request import AttachSpec, ProfileRequest, attachable, check_allowed, launchable
+from api.jobs.remotely import RemoteJob
+from api.jobs.running import RunningJob
 from api.settings import Settings
-from profiler.errors import SpecworthError
-from profiler.probe.profile import Profile
-from profiler.probe.session import Session
-from profiler.probe.settings import Attached, Launched, ProbeSettings, refuse_sampling_on_cpu
-from profiler.prompts.reading import prompts_from_objects
-from profiler.prompts.sample import PromptSample
-from profiler.serving.interpreter import Engine
 from profiler.serving.interruption import Interrupted, interruptible
 
 logger = logging.getLogger("specworth.jobs")
+
+
+class _Job(Protocol):
+    def run(self) -> Ending:
+        """Measure; Interrupted comes through."""
+
+    def stopped(self, state: State, ended: str) -> Ending:
+        """Somebody had it stopped."""
 
 
 def measure(database: Database, row: RowMapping, *, worker: str, settings: Settings) -> tuple[Ending, bool]:
     """Run a claimed job in the main thread: how it ended, and whether this process was told to stop, too."""
     folder = Path(tempfile.mkdtemp(prefix="specworth-job-"))
     beat = Heartbeat(database, row["id"], worker=worker, lease_s=settings.job_lease_s, log_folder=str(folder))
-    running = _Running(row, settings, beat, folder)
+    asked = orjson.loads(row["request"]) | {"prompts": orjson.loads(row["prompts"])}
+    running: _Job = (RemoteJob if on_cluster(asked, settings) else RunningJob)(row["id"], asked, settings, beat, folder)
     ending: Ending | None = None
     stopped = timely = False
     try:
@@ -52,7 +46,7 @@ def measure(database: Database, row: RowMapping, *, worker: str, settings: Setti
         # The servers were stopped while the stack unwound; a signal that came after the end changes nothing about it.
         stopped = beat.reason is None
         if ending is None:
-            ending, timely = running.interrupted(stop.name), beat.timely
+            ending, timely = _interrupted(running, beat, stop), beat.timely
     if ending.state != "failed":
         shutil.rmtree(folder, ignore_errors=True)
     else:
@@ -60,113 +54,14 @@ def measure(database: Database, row: RowMapping, *, worker: str, settings: Setti
     return Ending(ending.state, ending.ended, ending.problem, ending.profile, beat.unsent(), timely), stopped
 
 
-class _Running:
-    """A job that runs."""
-
-    def __init__(self, row: RowMapping, settings: Settings, beat: Heartbeat, folder: Path) -> None:
-        self._row, self._settings, self._beat, self._folder = row, settings, beat, folder
-        self._session: Session | None = None
-        self._created = datetime.now(UTC).isoformat(timespec="seconds")
-
-    def run(self) -> Ending:
-        """Measure; errors become the job's end, Interrupted comes through."""
-        try:
-            ended = self._measure()
-        except SpecworthError as error:
-            what = self._beat.public(error.line())
-            return self._ending("failed", what, problem=self._problem(error))
-        except Exception as error:
-            number = uuid.uuid4().hex[:12]
-            logger.error("unexpected failure %s in job %s", number, self._row["id"], exc_info=error)
-            what = f"an unexpected failure; the worker's log has it under {number}"
-            return self._ending("failed", what, problem={"what": what})
-        assert self._session is not None
-        return Ending("finished", ended, profile=self._profile("complete", ended))
-
-    def interrupted(self, signal_name: str) -> Ending:
-        """Somebody had it stopped."""
-        if self._beat.reason == "cancelled":
-            return self._ending("cancelled", "cancelled while it ran")
-        if self._beat.reason == "lost":
-            return self._ending("interrupted", "its worker lost the database")
-        return self._ending("interrupted", f"its worker was stopped by {signal_name}")
-
-    def _ending(self, state: State, ended: str, *, problem: Mapping[str, Any] | None = None) -> Ending:
-        measured = self._session is not None and bool(self._session.record.waves)
-        profile = self._profile("partial", ended) if measured else None
-        return Ending(state, ended, None if problem is None else orjson.dumps(problem).decode(), profile)
-
-    def _problem(self, error: SpecworthError) -> dict[str, str]:
-        parts = {name: getattr(error, name) for name in ("what", "expected", "got", "remedy", "field")}
-        return {name: self._beat.public(text) for name, text in parts.items() if text}
-
-    def _profile(self, status: Literal["complete", "partial"], ended: str) -> Profile:
-        session = self._session
-        assert session is not None
-        return session.profile(status=status, ended=ended[:3900], created=self._created)
-
-    def _measure(self) -> str:
-        asked = orjson.loads(self._row["request"]) | {"prompts": orjson.loads(self._row["prompts"])}
-        request = ProfileRequest.model_validate(asked)
-        check_allowed(request, self._settings)
-        sample = prompts_from_objects(request.prompts, seed=request.seed)
-        probe = _probe_settings(request)
-        servers, engine, options = self._servers(request, sample, probe)
-        self._session = open_session(
-            options, sample, probe, servers, engine, target=request.told_target, source="POST /v1/profiles",
-            config=request.speculative_config, listen=self._beat.listen, save=self._save,
-        )  # fmt: skip
-        return self._session.run()
-
-    def _save(self) -> None:
-        """What is measured so far outlives even a kill of this process."""
-        self._beat.keep(self._profile("partial", "still running").model_dump_json())
-
-    def _servers(
-        self, request: ProfileRequest, sample: PromptSample, probe: ProbeSettings
-    ) -> tuple[Launched | Attached, Engine, dict[str, Any]]:
-        options: dict[str, Any] = {"target": request.target, "gpu": request.gpu, "serve_arguments": ""}
-        if request.attach is not None:
-            return _attached(request.attach, attachable(self._settings), self._settings), Engine(None, False), options
-        assert request.launch is not None
-        policy, own = launchable(self._settings), shlex.split(self._settings.launch_arguments)
-        both = (*policy.words(request.launch.arguments, field="launch.arguments"), *own)
-        more = policy.words(request.launch.speculative_arguments, field="launch.speculative_arguments")
-        options |= {
-            "serve_arguments": shlex.join(both), "speculative_arguments": shlex.join(more),
-            "python": self._settings.launch_python, "co_resident": request.launch.co_resident,
-            "start_timeout": self._settings.launch_timeout_s,
-        }  # fmt: skip
-        engine, servers = servers_to_start(options, request.speculative_config, self._folder)
-        if engine.is_cpu:
-            refuse_sampling_on_cpu(probe, sample.prompts, where="a CPU build of vLLM")
-        return servers, engine, options
+def on_cluster(asked: Mapping[str, Any], settings: Settings) -> bool:
+    """Servers that are started need a GPU, which a cluster has; those that run already are asked from this host."""
+    return settings.job_executor == "ray" and asked.get("attach") is None
 
 
-def _attached(spec: AttachSpec, allowed: AllowList, settings: Settings) -> Attached:
-    """The servers at the addresses that were checked; a key goes to listed ones alone."""
-    urls: dict[str, str] = {}
-    addresses: dict[str, str] = {}
-    listed = []
-    for name, text in (("speculative_url", spec.speculative_url), ("baseline_url", spec.baseline_url)):
-        if text is None:
-            continue
-        field = f"attach.{name}"
-        address = read_address(text, field=field)
-        urls[name], addresses[address.url] = address.url, allowed.resolve(address, field=field)
-        listed.append(allowed.lists(address))
-    key = settings.attach_api_key
-    return Attached(
-        speculative_url=urls["speculative_url"], baseline_url=urls.get("baseline_url"), model=spec.model,
-        api_key=key.get_secret_value() if key is not None and all(listed) else None, addresses=addresses,
-    )  # fmt: skip
-
-
-def _probe_settings(request: ProfileRequest) -> ProbeSettings:
-    load, policy = request.traffic, request.policy
-    return ProbeSettings(
-        concurrency=load.concurrency, temperature=load.temperature, also_temperatures=tuple(load.also_temperatures),
-        max_tokens=load.max_tokens, budget_s=request.budget_s, objective=policy.objective,
-        min_speedup=policy.min_speedup, confidence=policy.confidence, look_around=request.look_around,
-        seed=request.seed,
-    )  # fmt: skip
+def _interrupted(running: _Job, beat: Heartbeat, stop: Interrupted) -> Ending:
+    if beat.reason == "cancelled":
+        return running.stopped("cancelled", "cancelled while it ran")
+    if beat.reason == "lost":
+        return running.stopped("interrupted", "its worker lost the database")
+    return running.stopped("interrupted", f"its worker was stopped by {stop.name}")

@@ -28,7 +28,7 @@ from api.jobs.claim import claim, end, release
 from api.jobs.destinations import read_address
 from api.jobs.ending import Ending, give_up_silent
 from api.jobs.gpus import own_devices
-from api.jobs.measuring import measure
+from api.jobs.measuring import measure, on_cluster
 from api.settings import Settings
 from profiler.errors import InputError
 from profiler.serving.interruption import Interrupted, held, interruptible
@@ -71,7 +71,10 @@ class JobWorker:
         """Work; returns the exit code once a signal has come."""
         try:
             with interruptible():
-                logger.info("worker %s takes profile jobs for %s", self.name, ", ".join(sorted(self._own)))
+                where = ", ".join(sorted(self._own))
+                if self._settings.job_executor == "ray":
+                    where = f"the Ray cluster at {self._settings.ray_address or 'its own'}"
+                logger.info("worker %s takes profile jobs for %s", self.name, where)
                 while self._step():
                     pass
         except Interrupted as stop:
@@ -105,7 +108,7 @@ class JobWorker:
                 logger.warning("job %s: its worker is silent; it is marked as interrupted", key)
             row = claim(
                 self._database, worker=self.name, lease_s=self._settings.job_lease_s,
-                wanted=lambda found: devices_of(found, self._own),
+                wanted=self._wanted,
             )  # fmt: skip
         except UnavailableError as error:
             if not self._away:
@@ -114,6 +117,12 @@ class JobWorker:
             return None
         self._away = False
         return row
+
+    def _wanted(self, row: RowMapping) -> frozenset[str]:
+        """What it holds of this host; on a cluster nothing: Ray hands out the GPUs there."""
+        if on_cluster(orjson.loads(row["request"]), self._settings):
+            return frozenset({f"the cluster, by {self.name}"[:300]})
+        return devices_of(row, self._own)
 
     def _end(self, key: str, ending: Ending) -> None:
         until = time.monotonic() + _END_WAIT_S

@@ -63,8 +63,10 @@ def read_address(given: str | None) -> str:
 
 
 @contextmanager
-def connected(address: str, *, patience_s: float = PATIENCE_S, give_up: Callable[[str], None]) -> Iterator[ModuleType]:
-    """Ray, joined to the cluster at `address` for the length of a `with` block, with this source on its nodes.
+def connected(
+    address: str, *, give_up: Callable[[str], None], bring_source: bool = True, patience_s: float = PATIENCE_S
+) -> Iterator[ModuleType]:
+    """Ray, joined to the cluster at `address` for the length of a `with` block; this source on its nodes, or theirs.
 
     Ray waits for ever where something else than a cluster listens; after `patience_s` `give_up` is called from another
     thread with what to say, and is expected to end the process.
@@ -84,7 +86,7 @@ def connected(address: str, *, patience_s: float = PATIENCE_S, give_up: Callable
     try:
         ray.init(
             address=address, log_to_driver=False, logging_level="ERROR",
-            runtime_env={"py_modules": [str(Path(profiler.__file__).parent)]},
+            runtime_env={"py_modules": [str(Path(profiler.__file__).parent)]} if bring_source else None,
         )  # fmt: skip
     except Exception as error:  # of many kinds, all of them about the cluster
         raise _translated(error, address) from error

@@ -83,7 +83,7 @@ def _refusal(nodes: Sequence[Mapping[str, Any]], name: str, needs: Needs) -> Clu
         return ClusterError(
             "the Ray cluster has no GPU", expected=f"{_counted(needs.gpus, 'GPU')} on one node for engine {name}",
             got=f"{_counted(len(alive), 'node')} without",
-            remedy="add nodes that have GPUs, or measure on CPUs with --ray-gpus 0",
+            remedy="add nodes that have GPUs, or measure on CPUs: --ray-gpus 0 (SPECWORTH_RAY_GPUS=0)",
         )  # fmt: skip
     if needs.gpus > most["GPU"]:
         return ClusterError(

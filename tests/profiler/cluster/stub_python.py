@@ -54,7 +54,7 @@ class KeptTime:
             "model_runner": "none",
             "async_scheduling": False,
             "cudagraph_mode": "NONE",
-            "seen": os.environ["CUDA_VISIBLE_DEVICES"],
+            "seen": os.environ.get("CUDA_VISIBLE_DEVICES"),
         }
 
     def vocab_size(self):

@@ -8,7 +8,6 @@ kept, neither prompts nor answers nor keys.
 from __future__ import annotations
 
 import asyncio
-import io
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Annotated, Any
@@ -25,10 +24,8 @@ from api.findings import shown
 from api.problems import ProblemError
 from api.routes.dependencies import BodyDep, FileDep, SettingsDep, WorkerDep, body_of, parse_object
 from api.settings import Settings
-from profiler.errors import PromptsError
-from profiler.prompts import read_prompts
+from api.uploads import read_upload
 from profiler.prompts.sample import Prompt, PromptSample
-from profiler.prompts.source import COMPRESSIONS
 
 router = APIRouter(prefix="/v1", tags=["comparisons"])
 MOST_OPEN = 4  # comparisons at one time: eight streams, of which this process reads some thousand pieces a second
@@ -139,14 +136,7 @@ async def read_sample(_: ProfileWriter, body: FileDep, worker: WorkerDep, name: 
 
 
 def _sample(body: bytes, name: str) -> ReadSample:
-    kind = next((kind for magic, kind in COMPRESSIONS.items() if body.startswith(magic)), None)
-    if kind is not None:  # a few bytes can unpack to any number
-        raise PromptsError(
-            f"{name} is compressed", expected="the file as it is", got=kind, remedy="unpack it first"
-        )  # fmt: skip
-    stream = io.BytesIO(body)
-    stream.name = name  # as files have it: messages tell it
-    found = read_prompts(stream, sample_size=MOST_PROMPTS)
+    found = read_upload(body, name, sample_size=MOST_PROMPTS)
     return ReadSample(
         format=found.format, records=found.records, usable=found.usable, prompts=[*_told(found)]
     )  # fmt: skip

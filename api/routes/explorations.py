@@ -7,7 +7,6 @@ fill the history; what is to be kept is posted to /v1/recommendations.
 
 from __future__ import annotations
 
-import io
 from functools import partial
 from typing import Annotated
 
@@ -24,9 +23,7 @@ from api.findings import shown
 from api.report.content import command_lines, crossover_sentence, headline
 from api.routes.dependencies import BodyDep, FileDep, SettingsDep, WorkerDep, body_of, parse_object
 from api.settings import Settings
-from profiler.errors import PromptsError
-from profiler.prompts import read_prompts
-from profiler.prompts.source import COMPRESSIONS
+from api.uploads import read_upload
 
 router = APIRouter(prefix="/v1", tags=["exploration"])
 _BODY = body_of("ExplorationRequest")
@@ -47,14 +44,7 @@ async def describe(_: Asker, body: FileDep, worker: WorkerDep, name: Name = "the
 
 
 def _described(body: bytes, name: str) -> WorkloadFeatures:
-    kind = next((kind for magic, kind in COMPRESSIONS.items() if body.startswith(magic)), None)
-    if kind is not None:  # a few bytes can unpack to any number
-        raise PromptsError(
-            f"{name} is compressed", expected="the file as it is", got=kind, remedy="unpack it first"
-        )  # fmt: skip
-    stream = io.BytesIO(body)
-    stream.name = name  # as files have it: messages tell it
-    return features_of(describe_sample(read_prompts(stream)))
+    return features_of(describe_sample(read_upload(body, name)))
 
 
 class Told(BaseModel):

@@ -6,14 +6,19 @@ Forms of addresses are in tests/api/jobs/test_destinations.py, shapes of bodies 
 from __future__ import annotations
 
 import asyncio
+import bz2
 import contextlib
 import copy
 import gzip
+import io
 import json
+import lzma
 import socket
 from collections import Counter
 
 import httpx
+import pyarrow
+import pyarrow.parquet as parquet
 import pytest
 import zstandard
 
@@ -217,8 +222,42 @@ class TestCompression:
         problem(there.post(PATH, content=GZIP_BOMB, headers={"content-type": media_type}), 415)
 
 
+class TestUploads:
+    """Files of prompts: what unpacks is refused by its first bytes, whatever it is called."""
+
+    @pytest.mark.parametrize("path", ["/v1/workloads", "/v1/comparisons/prompts"])
+    @pytest.mark.parametrize("kind", ["gzip", "zstd", "bzip2", "xz", "parquet"])
+    def test_nothing_is_unpacked(self, served, path, kind):
+        """One line that says what it is and what to do; the process stays as small as it was."""
+        client, _, process, _ = served
+        content = FILE_BOMBS[kind]
+        assert len(content) < 2**20
+        before = resident(process.pid)
+        for name in ("prompts.jsonl", f"prompts.{kind}"):
+            answer = client.post(
+                path, params={"name": name}, content=content, headers={"content-type": "application/octet-stream"}
+            )
+            told = problem(answer, 422)
+            assert f"{name} is compressed" in told["detail"]
+            assert told["errors"][0]["got"].lower() == kind
+            assert told["errors"][0]["remedy"]
+        assert resident(process.pid) - before < 64 * 2**20
+
+
+def parquet_bomb() -> bytes:
+    """One text of 8 MiB in 512 rows, which a dictionary and zstd make into some hundred bytes."""
+    texts = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 512, pyarrow.int32()), pyarrow.array(["a" * 2**23]))
+    written = io.BytesIO()
+    parquet.write_table(pyarrow.table({"prompt": texts}), written, compression="zstd")
+    return written.getvalue()
+
+
 GZIP_BOMB = gzip.compress(b" " * 2**26) * 16  # members one after the other are one stream
 ZSTD_BOMB = zstandard.ZstdCompressor(level=3).compress(b" " * 2**30)
+FILE_BOMBS = {
+    "gzip": GZIP_BOMB, "zstd": ZSTD_BOMB, "bzip2": bz2.compress(b" " * 2**22), "xz": lzma.compress(b" " * 2**22),
+    "parquet": parquet_bomb(),
+}  # fmt: skip
 
 
 def resident(pid):

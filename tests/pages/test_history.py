@@ -5,22 +5,27 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import socket
 import subprocess
 import sys
+import threading
+import time
 import uuid
 from pathlib import Path
 
 import httpx
 import pytest
+import uvicorn
 import yaml
 from playwright.sync_api import Page, expect
 from pydantic import SecretStr
 
 from api.access.keys import new_key
+from api.app import create_app
 from api.settings import Settings
 from tests.advisor.deployments import LLAMA_8B
 from tests.advisor.profiles import point, profile
-from tests.api.jobs.conftest import ENDLESS, JOBS, LEASE_S, attach_body, ended, prompts, submit, wait_until
+from tests.api.jobs.conftest import JOBS, LEASE_S, attach_body, ended, prompts, submit, wait_until
 from tests.fake_vllm import Knobs, fake_vllm
 from tests.pages.conftest import DESKTOP, PHONE, opened, picture, violations
 
@@ -436,7 +441,7 @@ def test_a_running_job_is_cancelled_and_its_part_is_there(browser, measuring):
         assert measuring.get(f"{JOBS}/{job}").json()["state"] == "cancelled"
 
 
-def test_a_job_that_fails_says_why_and_what_to_do(browser, measuring):
+def test_a_job_that_failed_says_why_and_what_to_do_and_is_deleted(browser, measuring):
     """In the row the reason, in its view expectation and remedy; what happened can be read afterwards."""
     with two_servers(accepted=2) as (base, spec):
         job = submit(measuring, attach_body(spec, base))  # the wrong way round
@@ -447,25 +452,51 @@ def test_a_job_that_fails_says_why_and_what_to_do(browser, measuring):
         expect(sheet).to_contain_text("a server without a speculative config")
         expect(sheet.get_by_label("What happened")).to_contain_text("waiting for a worker")
         assert violations(page) == []
+        page.keyboard.press("Escape")
+        row(page, job).get_by_role("button", name=re.compile("^Delete")).click()
+        page.get_by_role("alertdialog").get_by_role("button", name="Delete").click()
+        expect(row(page, job)).to_have_count(0)
+        assert page.evaluate("document.activeElement !== document.body")
+        assert measuring.get(f"{JOBS}/{job}").status_code == 404
 
 
-def test_a_job_of_which_the_connection_is_lost_is_found_again(browser, kept):
-    """Offline for a while: the row says that it is tried again, and then goes on from where it was."""
-    with two_servers(accepted=0) as servers:
-        job = submit(kept, attach_body(*servers) | ENDLESS)  # no worker: it waits
-        gone = re.compile("could not be reached")
-        with opened(browser, str(kept.base_url), "/history?view=jobs", tolerate=lambda line: "ERR_" in line) as page:
+@contextlib.contextmanager
+def breaking(port, database_url):
+    """A service on a port of one's own that ends at once: nobody who listens is told."""
+    app = create_app(Settings(database_url=database_url))
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="critical"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+            until = time.monotonic() + 60
+            while not server.started:
+                assert time.monotonic() < until
+                time.sleep(0.05)
+            yield client
+    finally:
+        server.should_exit = server.force_exit = True
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def test_a_job_of_which_the_connection_is_lost_is_found_again(browser, tmp_path):
+    """The service breaks off while a job is followed: its row says so and tries again, and goes on once it is back."""
+    database_url = f"sqlite:///{tmp_path / 'lost.sqlite3'}"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with two_servers(accepted=0) as servers, contextlib.ExitStack() as stack:
+        client = stack.enter_context(breaking(port, database_url))
+        job = submit(client, attach_body(*servers))  # no worker: it waits
+        url, lost = f"http://127.0.0.1:{port}", re.compile("ERR_")
+        with opened(browser, url, "/history?view=jobs", tolerate=lambda line: bool(lost.search(line))) as page:
             expect(row(page, job)).to_contain_text("Waiting for a worker")
-            page.context.set_offline(True)
-            page.get_by_role("tab", name="Profiles").click()
-            page.get_by_role("tab", name="Jobs").click()
-            expect(page.locator("#jobs-problem")).to_contain_text(gone)
-            page.context.set_offline(False)
-            page.get_by_role("button", name="Try again").click()
-            expect(row(page, job)).to_contain_text("Waiting for a worker")
-            row(page, job).get_by_role("button", name=re.compile("^Cancel")).click()
-            page.get_by_role("alertdialog").get_by_role("button", name="Cancel the job").click()
-            expect(row(page, job).locator(".badge")).to_have_text("cancelled")
+            stack.close()
+            expect(row(page, job)).to_contain_text("Trying again.")
+            assert violations(page) == []
+            with breaking(port, database_url) as again:
+                assert again.delete(f"{JOBS}/{job}").json()["state"] == "cancelled"
+                expect(row(page, job).locator(".badge")).to_have_text("cancelled")
 
 
 # What can be wrong

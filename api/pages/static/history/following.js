@@ -28,6 +28,8 @@ export async function follow(id, { onEvent, onJob, onLost, signal }) {
             pause = 1000;
             onEvent(event.event, JSON.parse(event.data));
           }
+        } catch (error) {
+          if (error.status !== 429) throw error; // the service has enough streams open: it is looked at instead
         } finally {
           streams -= 1;
         }
@@ -39,7 +41,7 @@ export async function follow(id, { onEvent, onJob, onLost, signal }) {
     } catch (error) {
       if (signal.aborted) return;
       onLost(error);
-      if (error.status >= 400 && error.status < 500 && error.status !== 429) return;
+      if (error.status >= 400 && error.status < 500 && error.status !== 429) return; // asking again changes nothing
       await waited(pause, signal);
       pause = Math.min(2 * pause, LONGEST_PAUSE_MS);
     }

@@ -1,9 +1,9 @@
-// The list of profile jobs: each followed while it runs, with a bar; cancelled; one of them whole, with what happened.
+// The list of profile jobs: each followed while it runs, with a bar; cancelled; deleted; one of them whole, with what happened.
 
 import { byId, el } from "../elements.js";
 import { ask } from "../fetching.js";
 import { ago, count, plural, sentence } from "../formatting.js";
-import { confirmed, openSheet } from "./dialogs.js";
+import { confirmed, deleted, openSheet } from "./dialogs.js";
 import { Course, ENDED, follow } from "./following.js";
 import { Listing, cell, rowButton } from "./listing.js";
 import { clockTime, facts, jsonDetails, moment, wholeMoment } from "./parts.js";
@@ -41,7 +41,9 @@ export function setUpJobs({ filter, onNothingKept, keepInAddress }) {
 
   function row(job) {
     const name = `${job.target}, ${ago(job.created_at)}`;
-    const cancellable = !ENDED.includes(job.state) && !job.cancelling;
+    const act = ENDED.includes(job.state)
+      ? rowButton("delete", "Delete", name, () => remove(job), "danger small")
+      : !job.cancelling && rowButton("cancel", "Cancel", name, () => cancel(job), "danger small");
     return el("tr", { role: "row" },
       cell(null, [
         el("button", { type: "button", class: "link", "data-control": "open", onclick: () => view(job.id) }, job.target),
@@ -50,8 +52,7 @@ export function setUpJobs({ filter, onNothingKept, keepInAddress }) {
       cell("State", stateBadge(job)),
       cell("Progress", progress(courseOf(job)), { kind: "job-progress" }),
       cell("Asked", [moment(job.created_at), job.asked_by ? ` by ${job.asked_by}` : ""]),
-      cell(null, el("div", { class: "row" }, cancellable ? rowButton("cancel", "Cancel", name, () => cancel(job), "danger small") : null),
-        { kind: "acts" }));
+      cell(null, el("div", { class: "row" }, act), { kind: "acts" }));
   }
 
   function watch(job) {
@@ -114,6 +115,18 @@ export function setUpJobs({ filter, onNothingKept, keepInAddress }) {
     course.take(now);
     draw(course);
     listing.focus(job.id, "open");
+  }
+
+  async function remove(job) {
+    const done = await confirmed({
+      title: "Delete this job?",
+      text: `${job.target}, asked for ${ago(job.created_at)}, ${job.state}. It is deleted for good, with what happened in it; its profile stays.`,
+      yes: "Delete",
+      act: () => deleted(`/v1/profiles/jobs/${job.id}/record`),
+    });
+    if (!done) return;
+    courses.delete(job.id);
+    await listing.remove(job.id, "delete");
   }
 
   function view(id) {

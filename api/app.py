@@ -27,6 +27,7 @@ from api.operation.stopping import tell_when_stopping
 from api.pages import assets, compare, explorer
 from api.pages import history as history_page
 from api.routes import (
+    capacity_plans,
     catalog,
     comparisons,
     explorations,
@@ -79,6 +80,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         reports,
         gates,
         comparisons,
+        capacity_plans,
         catalog,
         health,
     ):

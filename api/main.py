@@ -27,6 +27,7 @@ from api.commands import (
     keys,
     memory,
     observe,
+    plan,
     profile,
     serve,
     sweep,
@@ -65,6 +66,7 @@ app.command("profile", short_help="Measure a real vLLM with your prompts, withou
     profile.profile
 )
 app.command("gate", short_help="May it be rolled out? A policy against evidence or two live servers.")(gate.gate)
+app.command("plan", short_help="Replicas and cost of a demand, with speculation and without.")(plan.plan)
 app.command("observe", short_help="What a live vLLM server is doing, from its /metrics.")(observe.observe)
 app.add_typer(data.app, name="data", short_help="The measurements behind the predictions: coverage and plots.")
 app.command("sweep", short_help="Measure a grid of engines and traffic, for fitting the cost model.")(sweep.sweep)

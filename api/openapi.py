@@ -9,6 +9,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 
 from advisor.gate.request import GateRequest
+from advisor.plan import PlanRequest
 from advisor.request import RecommendationRequest
 from api import problems
 from api.comparisons.request import ComparisonRequest
@@ -21,7 +22,7 @@ from profiler.probe.profile import Profile
 _OWN: dict[str, type[BaseModel]] = {
     "RecommendationRequest": RecommendationPost, "Problem": problems.Problem, "Changes": Changes, "Profile": Profile,
     "ProfileRequest": ProfileRequest, "GateRequest": GateRequest,
-    "ExplorationRequest": RecommendationRequest, "ComparisonRequest": ComparisonRequest,
+    "ExplorationRequest": RecommendationRequest, "ComparisonRequest": ComparisonRequest, "PlanRequest": PlanRequest,
 }  # fmt: skip
 _OPEN = ("/healthz", "/readyz")
 

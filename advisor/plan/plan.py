@@ -116,8 +116,10 @@ def _arm(plan: GpuPlan) -> ArmPlan | None:
 
 
 def _cheapest(plans: Sequence[GpuPlan]) -> tuple[GpuPlan, ArmPlan] | None:
+    """The least expected cost among those that keep the SLO in the pessimistic case, too; else among all."""
     arms = [(plan, arm) for plan in plans if (arm := _arm(plan)) is not None]
-    return min(arms, key=lambda one: one[1].cost.expected or 0.0, default=None)
+    safe = [one for one in arms if one[1].cost.pessimistic is not None]
+    return min(safe or arms, key=lambda one: one[1].cost.expected or 0.0, default=None)
 
 
 def _alone_cheapest(best: GpuPlan, arm: ArmPlan, plans: Sequence[GpuPlan]) -> bool:
@@ -158,16 +160,17 @@ def _nowhere(slo: SloSpec, plans: Sequence[GpuPlan]) -> InputError:
 
 def _headline(best: GpuPlan, arm: ArmPlan, plans: Sequence[GpuPlan], *, decisive: bool) -> str:
     how = "with speculation" if arm.method is not None else "without speculation"
-    peak = arm.peak_replicas.expected or 0.0
-    text = (
-        f"{best.gpu} {how}: {peak:,.0f} replica{'s' if peak != 1 else ''} at the peak, {arm.cost.expected:,.2f} in all"
-    )
+    peak, cost = arm.peak_replicas.expected or 0.0, arm.cost.expected or 0.0
+    text = f"{best.gpu} {how}: {peak:,.0f} replica{'s' if peak != 1 else ''} at the peak, cost {cost:,.2f} in all"
     low, high = arm.cost.optimistic, arm.cost.pessimistic
-    text += (
-        f" ({low:,.2f} to {high:,.2f})"
-        if low is not None and high is not None
-        else " (in the worst case the SLO breaks)"
-    )
+    if low is not None and high is not None:
+        text += f" ({low:,.2f} to {high:,.2f})"
+    else:
+        text += "; in the pessimistic case no number of replicas keeps the SLO"
+    others = [(plan, other) for plan in plans if plan is not best and (other := _arm(plan)) is not None]
+    below = [plan.gpu for plan, other in others if (other.cost.expected or 0.0) < cost]
+    if below:
+        text += f". {' and '.join(below)} may cost less, but may as well not keep the SLO"
     return text if decisive else f"not decisive: {text}"
 
 

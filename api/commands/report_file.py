@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from api.report.review.provenance import Provenance
 
 _SUFFIXES = (".html", ".htm", ".md", ".markdown")
-_FILES = {"profile": "Profile", "traffic": "Observed traffic", "tokenizer": "Tokenizer"}  # options that name one
+# Options that name a file.
+_FILES = {
+    "profile": "Profile", "traffic": "Observed traffic", "tokenizer": "Tokenizer", "file": "Plan", "demand": "Demand",
+}  # fmt: skip
 
 
 def check_report(report: Path | None) -> None:
@@ -69,6 +72,25 @@ def asked_by(name: str, command: Callable[..., Any], options: Mapping[str, Any],
         answered_at=made,
         made_at=made,
         others=tuple(_digests(options)),
+    )  # fmt: skip
+
+
+def planned_by(
+    command: Callable[..., Any], options: Mapping[str, Any], samples: Mapping[str, PromptSample]
+) -> Provenance:
+    """How a plan of the command line came about; samples: prompts of its classes, where there are some."""
+    from api.report.review.provenance import Provenance, Source, command_line, now, sha256_of_prompts
+
+    read = [prompt for _, sample in sorted(samples.items()) for prompt in sample.prompts]
+    source = Source(
+        name=", ".join(filter(None, (sample.source for _, sample in sorted(samples.items())))) or None,
+        prompts=len(read), sha256=sha256_of_prompts(read),
+        of="messages, max_tokens and temperature of those, class by class, as JSON with sorted keys",
+    )  # fmt: skip
+    made = now()
+    return Provenance(
+        asked=command_line("plan", command, options), source=source if samples else None, answered_at=made,
+        made_at=made, others=tuple(_digests(options)),
     )  # fmt: skip
 
 

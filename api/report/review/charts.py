@@ -163,16 +163,25 @@ def _lying(axes: Any, chart: Bars) -> None:  # noqa: ANN401
         if value < chart.start:
             bar.set_hatch("////")
             bar.set_facecolor("white")
-    ends = [max(_bounds(reading)[1], chart.start) for _, reading in chart.bars]
-    for place, value, end in zip(places, values, ends, strict=True):
-        axes.annotate(
-            f"{value:{chart.form}}", (end, place), xytext=(5, 0), textcoords="offset points", va="center", ha="left"
-        )
+    for place, (_, reading) in enumerate(chart.bars):
+        end = max(_bounds(reading)[1], chart.start)
+        if chart.most is not None and end > chart.most:  # the bar's line leaves the chart: where to is written on it
+            axes.annotate(
+                f"{reading.value:{chart.form}}, up to {end:{chart.form}} →", (chart.most, place), xytext=(-2, 3),
+                textcoords="offset points", va="bottom", ha="right",
+            )  # fmt: skip
+        else:
+            axes.annotate(
+                f"{reading.value:{chart.form}}", (end, place), xytext=(5, 0), textcoords="offset points", va="center"
+            )
     axes.set_yticks(places, labels)
     axes.invert_yaxis()
     axes.set_xlabel(chart.axis)
     axes.axvline(chart.start, color=_INK, linewidth=1.0)
+    axes.xaxis.set_major_formatter("{x:,g}")
     axes.margins(x=0.12)
+    if chart.most is not None:
+        axes.set_xlim(right=chart.most)
     if all(value >= chart.start for value in values):
         axes.set_xlim(left=chart.start)
 

@@ -15,10 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
-from inspect import Parameter, signature
-from typing import Any
+from inspect import signature
+from typing import Any, get_type_hints
 
 import orjson
+from typer.models import ArgumentInfo
 
 from api.report.review.document import Code, Facts
 from api.version import specworth_version
@@ -27,7 +28,7 @@ from profiler.prompts.sample import Prompt
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn")
 # Options that say how an answer is shown or where it goes, not what it is.
-_SHOWN = frozenset({"json", "output", "report", "exit_code", "events", "quiet", "out", "log_folder"})
+_SHOWN = frozenset({"json", "output", "report", "exit_code", "events", "quiet", "out", "log_folder", "chart"})
 _WORDS = ("serve_arguments", "speculative_arguments", "python")  # each a command line within the command line
 _SECRET = re.compile(r"(?i)^([\w-]*(?:token|key|secret|password)[\w-]*)=.+")
 _USER = re.compile(r"(?<=://)[^/@\s]+@")
@@ -49,7 +50,7 @@ class Provenance:
     """How a report came about."""
 
     asked: Code  # the command, or the request
-    source: Source
+    source: Source | None  # None where no prompts were read
     answered_at: datetime | None
     made_at: datetime
     answer_id: str | None = None
@@ -86,22 +87,30 @@ def command_line(name: str, command: Callable[..., Any], options: Mapping[str, A
     """The options that were given, as a command that gives the same answer."""
     folder = os.environ.get(VARIABLE)
     lines = [[*([f"{VARIABLE}={shlex.quote(folder)}"] if folder else []), "specworth", name]]
+    positional = _positional(command)
     for option, parameter in signature(command).parameters.items():
         value = options[option]
         if option in _SHOWN or value == parameter.default or value is None:
             continue
-        words = shlex.join(_spelled(option, parameter, value))
-        if parameter.default is Parameter.empty:
-            lines[0].append(words)
+        if option in positional:
+            lines[0].append(shlex.quote(str(value)))
         else:
-            lines.append([words])
+            lines.append([shlex.join(_spelled(option, value))])
     return Code("Command", " \\\n  ".join(" ".join(line) for line in lines))
 
 
-def _spelled(option: str, parameter: Parameter, value: Any) -> list[str]:  # noqa: ANN401
+def _positional(command: Callable[..., Any]) -> frozenset[str]:
+    """Parameters that Typer takes by their place."""
+    hints = get_type_hints(command, include_extras=True)
+    return frozenset(
+        name
+        for name, hint in hints.items()
+        if any(isinstance(told, ArgumentInfo) for told in getattr(hint, "__metadata__", ()))
+    )
+
+
+def _spelled(option: str, value: Any) -> list[str]:  # noqa: ANN401
     flag = f"--{option.replace('_', '-')}"
-    if parameter.default is Parameter.empty:
-        return [str(value)]
     if isinstance(value, bool):
         return [flag if value else f"--no-{option.replace('_', '-')}"]
     if isinstance(value, (list, tuple)):
@@ -130,11 +139,7 @@ def repeat(provenance: Provenance) -> tuple[Code, Facts]:
     """The last section: what to run, and what it ran with."""
     source = provenance.source
     entries: list[tuple[str, tuple[str, ...]]] = [
-        ("Prompts", (
-            f"{source.prompts:,} prompts{f' from {source.name}' if source.name else ''}"
-            f"{f', {source.drawn}' if source.drawn else ''}",
-            f"SHA-256 {source.sha256}, over {source.of}" if source.sha256 else "their hash was not kept",
-        )),
+        ("Prompts", ("none were read",) if source is None else _prompts(source)),
         *((what, (f"SHA-256 {digest}",)) for what, digest in provenance.others),
         ("Dates", (
             *(() if provenance.answered_at is None else (f"answered {_moment(provenance.answered_at)}",)),
@@ -150,6 +155,14 @@ def repeat(provenance: Provenance) -> tuple[Code, Facts]:
     if provenance.answer_id is not None:
         entries.append(("Answer", (f"id {provenance.answer_id}",)))
     return provenance.asked, Facts(tuple(entries))
+
+
+def _prompts(source: Source) -> tuple[str, ...]:
+    whence = f" from {source.name}" if source.name else ""
+    return (
+        f"{source.prompts:,} prompts{whence}{f', {source.drawn}' if source.drawn else ''}",
+        f"SHA-256 {source.sha256}, over {source.of}" if source.sha256 else "their hash was not kept",
+    )
 
 
 def _models(answered_by: str | None) -> tuple[str, ...]:

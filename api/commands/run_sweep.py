@@ -46,7 +46,8 @@ def run_sweep(options: Mapping[str, Any]) -> int:
         arguments += ["--only", *options["only"]]
     if on_cluster and not options["plan"]:
         return run_cluster_sweep(options, arguments)
-    python = _interpreter(options["python"], needs_vllm=not options["plan"])
+    # A plan needs no vLLM, and that of a cluster names an interpreter of its nodes.
+    python = _interpreter(None if on_cluster else options["python"], needs_vllm=not options["plan"])
     if options["served"] and not options["plan"]:
         # The load comes from here, so it needs our own packages; the server gets the other interpreter.
         command = [sys.executable, "-m", "profiler.sweep.served", *arguments, "--python", python]

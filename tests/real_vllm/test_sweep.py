@@ -2,12 +2,14 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 
 import pytest
 
 from profiler.sweep.rows import read_rows
+from tests.ray_cluster import running_cluster
 
 SHAPES = """
 tiny:
@@ -119,3 +121,35 @@ def test_a_served_cell_is_measured_over_http(vllm_python, serve_environment, tmp
     assert 0 < row["drafts"] <= row["drafted_tokens"]
     assert sum(row["accepted_per_position"]) == row["accepted_tokens"]
     assert row["generation_tokens"] > row["decode_tokens"] > row["accepted_tokens"]
+
+
+def test_a_cluster_that_loses_a_node_gives_the_same_cells(swept, vllm_python, serve_environment, tmp_path):
+    """Two Ray nodes with an engine each, one lost while vLLM starts on it: every cell of the run alone, once."""
+    alone = swept[0]
+    (tmp_path / "shapes.yaml").write_text(SHAPES)
+    (tmp_path / "grid.yaml").write_text(GRID)
+    python = tmp_path / "python"  # Ray's nodes have their own environment; a CPU build needs this one
+    words = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in serve_environment.items())
+    python.write_text(f'#!/bin/sh\n{words}exec {vllm_python} "$@"\n')
+    python.chmod(0o755)
+    with running_cluster() as cluster:
+        cluster.add("alpha")
+        cluster.add("beta")
+        command = [sys.executable, "-m", "api.main", "sweep", tmp_path / "grid.yaml", "--out", tmp_path / "out"]
+        command += ["--python", python, "--executor", "ray", "--ray-address", cluster.address, "--ray-gpus", "0"]
+        with subprocess.Popen(
+            list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as process:
+            said, begun = "", 0
+            for line in process.stdout:
+                said += line
+                begun += ": on " in line
+                if begun == 2:
+                    begun = 0  # what is sent again begins once more
+                    cluster.kill("alpha")
+    assert process.returncode == 0, said
+    assert "its node was lost" in said
+    rows = read_rows([tmp_path / "out" / "rows.jsonl"])
+    assert sorted(row["key"] for row in rows) == sorted(row["key"] for row in alone)
+    assert {row["engine"]: set(row) for row in rows} == {row["engine"]: set(row) for row in alone}
+    assert all(row["engine_version"].startswith("0.32.0") and row["output_tokens_per_s"] > 0 for row in rows)

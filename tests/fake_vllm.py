@@ -167,8 +167,8 @@ def _application(fake: FakeVllm) -> web.Application:
         fake.in_flight += 1
         fake.most_in_flight = max(fake.most_in_flight, fake.in_flight)
         reply = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-        await reply.prepare(request)
         try:
+            await reply.prepare(request)
             await _stream(fake, reply, body, fault)
         finally:
             fake.in_flight -= 1
@@ -279,7 +279,8 @@ def fake_vllm(knobs: Knobs | None = None, *, host: str = "127.0.0.1", port: int 
     fake = FakeVllm(url="", knobs=knobs or Knobs())
     loop = asyncio.new_event_loop()
     started = threading.Event()
-    runner = web.AppRunner(_application(fake), shutdown_timeout=0.1)
+    # As vLLM does, it ends what nobody waits for any more.
+    runner = web.AppRunner(_application(fake), shutdown_timeout=0.1, handler_cancellation=True)
 
     async def start() -> None:
         await runner.setup()

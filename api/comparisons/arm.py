@@ -127,7 +127,9 @@ class Arm:
         """What went wrong, in a line for whoever watches."""
         error = served.error or "no answer"
         tokens = self.pace.tokens if self.pace is not None else 0
-        so_far = f" after {tokens:,} tokens" if tokens else " in the middle" if self.text else " before the first token"
+        so_far = " in the middle" if self.text else " before its first token"
+        if tokens:
+            so_far = f" after {tokens:,} tokens" if tokens > 1 else " after its first token"
         status = _STATUS.fullmatch(error)
         if status is not None:
             return self._refusal(int(status[1]), status[2], served)

@@ -16,7 +16,7 @@ from tests.real_vllm.conftest import MODEL
 
 __all__ = ["browser"]
 
-TOKENS = 32
+TOKENS = 48
 PROMPT = 'Copy this JSON four times: {"name": "lamp", "price": 12, "colour": "red"}'
 
 
@@ -28,18 +28,19 @@ def service():
 
 
 def test_two_real_servers_stream_side_by_side(baseline_server, draft_model_server, service, browser):
-    """Both answers grow at once, are the same text at temperature 0, and the drafts in it are those that vLLM counted."""
+    """Both answers grow at once and are the same text at temperature 0; its drafts are those that vLLM counted."""
     link = f"/compare?baseline={baseline_server.url}&speculative={draft_model_server.url}"
     with opened(browser, service, link) as page:
-        page.set_default_timeout(120_000)
+        page.set_default_timeout(300_000)
         page.get_by_label("Prompt", exact=True).fill(PROMPT)
         page.get_by_label("Most tokens").fill(str(TOKENS))
         page.get_by_role("button", name="Send to both").click()
         arms = {name: page.get_by_role("article", name=name) for name in ("Baseline", "Speculative")}
         streams = {name: page.get_by_role("region", name=f"{name}: the answer") for name in arms}
         page.wait_for_function(
-            """() => [...document.querySelectorAll(".stream")].every((stream) => stream.textContent.length > 10)
-                     && [...document.querySelectorAll("[data-part=state]")].every((s) => s.textContent === "answering")"""
+            """() => [...document.querySelectorAll(".arm")].every((arm) =>
+                 arm.querySelector(".stream").textContent.length > 0
+                 && arm.querySelector("[data-part=state]").textContent === "answering")"""
         )
         picture(page, "compare-real-running")
         page.get_by_text("Both answers are the same text.").wait_for()

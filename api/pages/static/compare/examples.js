@@ -49,7 +49,7 @@ const REMARKS = [
 /** A log of pumps with so many words, always the same one. */
 function pumpLog(words) {
   const lines = [];
-  for (let n = 1, seed = 7; lines.length * 19 < words; n += 1) {
+  for (let n = 1, seed = 7; lines.length * 22.5 < words; n += 1) {
     seed = (seed * 1103515245 + 12345) % 2147483648; // the C standard's example generator
     const of = (list) => list[(seed >> 8) % list.length];
     const day = 1 + Math.floor(n / 9);

@@ -1,7 +1,7 @@
 // Which prompt is sent: of an example's list, or the next of the reader's own sample; always open to editing.
 
 import { byId, clearProblem, el, showProblem } from "../elements.js";
-import { request } from "../fetching.js";
+import { ask } from "../fetching.js";
 import { count, plural } from "../formatting.js";
 import { examples } from "./examples.js";
 
@@ -87,9 +87,8 @@ export function setUpPrompts({ settings }) {
     }
     told.textContent = `Reading ${name} …`;
     try {
-      const headers = { "Content-Type": "application/octet-stream" };
       const path = `/v1/comparisons/prompts?name=${encodeURIComponent(name.slice(0, 200))}`;
-      const found = await (await request("POST", path, { text: content, headers })).json();
+      const found = await ask("POST", path, { file: content });
       sample = found.prompts;
       at.own = 0;
       for (const key of [...edited.keys()]) if (key.startsWith("own/")) edited.delete(key);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,7 +20,8 @@ _PARALLEL = (
 )
 
 
-_SECRETS = ("--api-key", "--hf-token")
+# What an option or a variable of a secret ends with: --api-key, --hf-token, HF_TOKEN=..., but not --tokenizer.
+_SECRET = re.compile(r"(?i)(?:^|[-_])(?:token|key|secret|password)$")
 
 
 class Surroundings:
@@ -78,11 +80,12 @@ def without_secrets(arguments: Sequence[str]) -> tuple[str, ...]:
     told: list[str] = []
     for word in arguments:
         name, equals, _ = word.partition("=")
-        before = told[-1].replace("_", "-") if told else ""
-        if name.replace("_", "-") in _SECRETS and equals:
+        before = told[-1] if told else ""
+        if equals and _SECRET.search(name):
             told.append(f"{name}=...")
         else:
-            told.append("..." if before in _SECRETS and not word.startswith("--") else word)
+            follows = before.startswith("-") and _SECRET.search(before) and not word.startswith("--")
+            told.append("..." if follows else word)
     return tuple(told)
 
 

@@ -26,7 +26,8 @@ export const byId = (id) => document.getElementById(id);
 /** Show an error in one line: `node` is an element with role="alert" that is hidden while there is none. */
 export function showProblem(node, error) {
   const { message } = error;
-  node.textContent = message.charAt(0).toUpperCase() + message.slice(1);
+  const plain = /^[a-z]+ /.test(message); // names of files and fields stay as they are written
+  node.textContent = plain ? message.charAt(0).toUpperCase() + message.slice(1) : message;
   node.hidden = false;
 }
 

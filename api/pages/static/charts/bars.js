@@ -54,7 +54,7 @@ export function drawStacks(place, { stacks, whole, caption }) {
   const names = [...kinds.values()];
   return {
     caption,
-    header: ["", ...stacks.map(({ name }) => name)],
+    header: ["part", ...stacks.map(({ name }) => name)],
     rows: names.map((name) => [name, ...stacks.map(({ parts }) => gib(parts.find((part) => part.name === name)?.bytes ?? 0))]),
   };
 }

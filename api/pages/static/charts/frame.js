@@ -36,30 +36,57 @@ export const tableOf = (header, rows) =>
       el("tr", {}, row.map((text, i) => (i === 0 ? el("th", { scope: "row" }, text) : el("td", { class: "number" }, text)))))),
   );
 
+// What is in view is drawn at once, the rest when there is time: a slider is answered by what one looks at.
+const later = globalThis.requestIdleCallback ?? ((draw) => setTimeout(draw, 50));
+const stale = new Set();
+let planned = false;
+
+function drawStale(deadline) {
+  planned = false;
+  for (const figure of stale) {
+    figure.draw();
+    if (deadline?.timeRemaining?.() === 0) break;
+  }
+  if (stale.size > 0) plan();
+}
+
+function plan() {
+  if (planned) return;
+  planned = true;
+  later(drawStale, { timeout: 500 });
+}
+
+window.addEventListener("beforeprint", () => stale.forEach((figure) => figure.draw()));
+
 /** A figure of the page, whose content is drawn anew with each answer and each width. */
 export class Figure {
   #node;
-  #draw;
+  #fill;
   #data = null;
   #width = 0;
+  #inView = true;
   #title;
   #place;
   #caption;
   #details;
 
-  /** draw(place, data, width): fill `place`; gives { caption, header, rows }. */
-  constructor(node, title, draw) {
+  /** fill(place, data, width) draws into `place`; gives { caption, header, rows }. */
+  constructor(node, title, fill) {
     this.#node = node;
-    this.#draw = draw;
+    this.#fill = fill;
     this.#title = el("h2", {}, title);
     this.#place = el("div", { class: "chart" });
     this.#caption = el("figcaption", {});
     this.#details = el("details", { class: "screen-only" }, el("summary", {}, "As a table"));
     node.replaceChildren(this.#title, this.#place, this.#caption, this.#details);
-    this.#details.addEventListener("toggle", () => this.#render());
+    this.#details.addEventListener("toggle", () => this.draw());
     new ResizeObserver(() => {
-      if (this.#data !== null && this.#place.clientWidth !== this.#width) this.#render();
+      if (this.#place.clientWidth !== this.#width) this.draw();
     }).observe(this.#place);
+    new IntersectionObserver(([entry]) => {
+      this.#inView = entry.isIntersecting;
+      if (this.#inView && stale.has(this)) this.draw();
+    }, { rootMargin: "50px" }).observe(node);
   }
 
   /** Show this; null hides the figure. */
@@ -67,14 +94,20 @@ export class Figure {
     this.#data = data;
     this.#node.hidden = data === null;
     if (title !== undefined) this.#title.textContent = title;
-    if (data !== null) this.#render();
+    if (this.#inView || this.#width === 0) this.draw();
+    else {
+      stale.add(this);
+      plan();
+    }
   }
 
-  #render() {
+  /** Draw the latest data. */
+  draw() {
+    stale.delete(this);
     if (this.#data === null) return;
     this.#width = this.#place.clientWidth;
     if (this.#width === 0) return;
-    const { caption, header, rows } = this.#draw(this.#place, this.#data, this.#width);
+    const { caption, header, rows } = this.#fill(this.#place, this.#data, this.#width);
     this.#caption.textContent = caption;
     this.#details.hidden = header === undefined;
     if (header === undefined || !this.#details.open) return;

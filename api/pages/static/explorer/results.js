@@ -56,7 +56,7 @@ function positionsOf({ acceptance }) {
   });
   const how = acceptance.basis === "measured" ? "Measured" : "Predicted";
   return {
-    rows, most: 1, header: ["", "accepted if reached · steps that get so far"],
+    rows, most: 1, header: ["position", "accepted if reached · steps that get so far"],
     caption: `${how}: accepted where those before it were, and the share of steps that get so far. `
       + `${percent(acceptance.draft_share)} of steps draft.`,
   };

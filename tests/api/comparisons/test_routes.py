@@ -13,7 +13,9 @@ import yaml
 from pydantic import SecretStr
 
 from api.access.keys import new_key
-from api.comparisons.comparison import Event
+from api.comparisons.arm import Limits
+from api.comparisons.comparison import Comparison, Event
+from api.comparisons.request import ComparisonRequest
 from api.routes.comparisons import MOST_OPEN, _encoded
 from api.settings import Settings
 from tests.fake_vllm import Knobs, fake_vllm
@@ -300,6 +302,28 @@ def test_only_so_many_at_one_time(service):
             answer.close()
         assert gone(one, two)
         assert of(events(service, asked(one, two, max_tokens=2)), "failed") == []
+
+
+@pytest.mark.parametrize(
+    ("limits", "knobs", "line"),
+    [
+        (Limits(characters=40), {}, "the answer grew beyond 40 characters and was ended"),
+        (Limits(seconds=0.5), {"step_s": 0.1}, "the server was given up after"),
+        (Limits(stall_s=0.3), {"fault": "hang"}, "the server was given up before its first token"),
+    ],
+)
+def test_an_answer_without_end_is_ended(limits, knobs, line):
+    """Too long, too slow, silent: one line, and the server is rid of the request."""
+
+    async def go(one, two):
+        body = ComparisonRequest.model_validate(asked(one, two, max_tokens=1000))
+        comparison = Comparison(body, body.read_prompt(), Settings(store=False), limits)
+        return [(event.kind, event.values) async for event in comparison.events()]
+
+    with pair(speculative=knobs) as (one, two):
+        found = asyncio.run(go(one, two))
+        assert line in of(found, "failed", "speculative")[0]["text"]
+        assert gone(one, two)
 
 
 def test_a_service_that_stops_says_so_and_ends_both_requests():

@@ -6,7 +6,7 @@ import pytest
 from aiohttp import web
 
 from profiler.errors import EndpointError
-from profiler.load import Endpoint, Patience, RequestPlan, Served, run_wave
+from profiler.load import Endpoint, Patience, Piece, RequestPlan, Served, run_wave, serve_one
 from profiler.load.client import served_models
 from profiler.prompts.sample import Message, Prompt
 
@@ -86,6 +86,29 @@ def test_what_does_not_matter_costs_no_answer() -> None:
     )
     assert served.ok
     assert (served.text, served.output_tokens, served.input_tokens, served.finish_reason) == ("a", 5, None, "stop")
+
+
+def test_whoever_listens_is_told_each_piece_and_may_end_it() -> None:
+    """With the server's running count, which may move without text; what the listener returns is the error."""
+    body = b"".join(
+        b'data: {"choices": [{"delta": {"content": "%s"}}], "usage": {"completion_tokens": %d}}\n\n' % piece
+        for piece in ((b"one", 1), (b" two three", 3), (b"", 4))
+    )
+    for patient in (True, False):
+        heard: list[Piece] = []
+
+        def listen(piece: Piece, heard=heard, patient=patient) -> str | None:
+            heard.append(piece)
+            return None if patient or len(heard) < 2 else "enough"
+
+        async def ask(session, url, listen=listen):
+            prompt = Prompt(messages=(Message("user", "count"),))
+            return await serve_one(session, RequestPlan(model="m"), prompt, index=0, listen=listen)
+
+        served = answered("/v1/chat/completions", body + DONE, ask)
+        told = [(piece.text, piece.output_tokens) for piece in heard]
+        assert told == [("one", 1), (" two three", 3), ("", 4)][: 3 if patient else 2]
+        assert served.error == (None if patient else "enough")
 
 
 @pytest.mark.parametrize("data", [b"3", b'"abc"', b'["abc"]', b"[null]", b"{}", b"[]", b"null"])

@@ -2,12 +2,13 @@
 
 import asyncio
 import contextlib
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.body import BodyTooLargeError, NotJsonError, collect, read_object
+from api.body import MOST_VALUES, BodyTooLargeError, NotJsonError, collect, read_object
 from profiler.errors import InputError
 
 
@@ -66,6 +67,26 @@ def test_deep_nesting_is_refused_at_any_depth(depth):
 def test_nesting_up_to_the_limit_is_read():
     """64 levels are allowed."""
     assert read_object(b'{"a":' * 64 + b"1" + b"}" * 64, max_depth=64)
+
+
+@pytest.mark.parametrize("unit", [b"[],", b"{},", b'"ab",', b"1.5,", b'{"a":1},', b"[[[]]],"])
+def test_more_values_than_anybody_asks_about_are_refused_before_they_are_made(unit):
+    """Each of them takes far more room than its two bytes, and time."""
+    text = b'{"prompts": [' + unit * MOST_VALUES + b"1]}"
+    tracemalloc.start()
+    try:
+        assert "too many values" in str(refusal(text))
+        assert tracemalloc.get_traced_memory()[1] < 4 * len(text)
+    finally:
+        tracemalloc.stop()
+
+
+def test_commas_and_brackets_in_texts_are_no_values():
+    """A long text of code is one value, also where its quotes are escaped."""
+    text = b'{"prompts": ["' + b'f(\\"a\\", [1, 2], {3: 4}) \\\\ ' * 300_000 + b'"]}'
+    assert text.count(b",") > MOST_VALUES / 2
+    assert text.count(b"[") + text.count(b",") + text.count(b"{") > MOST_VALUES
+    assert len(read_object(text, max_depth=64)["prompts"]) == 1
 
 
 @pytest.mark.parametrize(

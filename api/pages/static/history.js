@@ -107,7 +107,9 @@ function setUpTabs() {
 async function listTargets() {
   try {
     const { models } = await ask("GET", "/v1/catalog/models");
-    byId("targets").replaceChildren(...models.filter((model) => model.kind === "model").map((model) => new Option("", model.name)));
+    byId("targets").replaceChildren(
+      ...models.filter((model) => model.kind === "model").map((model) => new Option("", model.name)),
+    );
   } catch {
     // the lists say what is wrong
   }

@@ -30,13 +30,15 @@ function shown(diff) {
     el("p", { class: "notice" }, common(diff)),
     summary(diff),
     el("h3", {}, `Asked otherwise (${count(diff.asked.length)})`),
-    diff.asked.length ? changes("Asked otherwise", diff.asked) : el("p", {}, "Nothing: the requests are the same but for their prompts."),
+    diff.asked.length
+      ? changes("Asked otherwise", diff.asked)
+      : el("p", {}, "Nothing: the requests are the same but for their prompts."),
     el("h3", {}, `Answered otherwise (${count(diff.answered.length)})`),
     ...answered(diff.answered),
   ];
 }
 
-/** What belongs to the verdict itself first; the members of lists (the curve, alternatives, reasons), which are many, fold. */
+/** What belongs to the verdict itself; members of lists (the curve, alternatives, reasons), which are many, fold. */
 function answered(found) {
   const inLists = ({ field }) => field.includes("[") || /^(curve|reasons|alternatives|warnings)/.test(field);
   const parts = [found.filter((one) => !inLists(one)), found.filter(inLists)];
@@ -44,15 +46,21 @@ function answered(found) {
   return [
     parts[0].length ? changes("Answered otherwise", parts[0]) : null,
     parts[1].length
-      ? el("details", {}, el("summary", {}, `The curve, alternatives, reasons and warnings (${count(parts[1].length)})`),
-          changes("In lists", parts[1]))
+      ? el(
+          "details",
+          {},
+          el("summary", {}, `The curve, alternatives, reasons and warnings (${count(parts[1].length)})`),
+          changes("In lists", parts[1]),
+        )
       : null,
   ].filter(Boolean);
 }
 
 function common(diff) {
   const prompts = diff.same_prompts ? "Both are about the same prompts" : "They are about different prompts";
-  const models = diff.same_models ? "were predicted by the same models" : "were predicted by different versions of the models";
+  const models = diff.same_models
+    ? "were predicted by the same models"
+    : "were predicted by different versions of the models";
   return `${prompts}, and ${models}.`;
 }
 
@@ -74,27 +82,53 @@ function summary({ before, after }) {
   ];
   const body = rows.map(([name, told, key = told]) => {
     const other = key(before) !== key(after);
-    const mark = other ? ["\u00a0", el("span", { "aria-hidden": "true" }, "≠"), el("span", { class: "unseen" }, " (differs)")] : [];
-    return el("tr", { class: other ? "other" : null },
-      el("th", { scope: "row" }, name, mark), el("td", { class: "value" }, told(before)), el("td", { class: "value" }, told(after)));
+    const mark = other
+      ? ["\u00a0", el("span", { "aria-hidden": "true" }, "≠"), el("span", { class: "unseen" }, " (differs)")]
+      : [];
+    return el(
+      "tr",
+      { class: other ? "other" : null },
+      el("th", { scope: "row" }, name, mark),
+      el("td", { class: "value" }, told(before)),
+      el("td", { class: "value" }, told(after)),
+    );
   });
   return framed("Side by side", ["", "Before", "After"], body);
 }
 
 function changes(caption, found) {
   const body = found.map(({ field, before, after }) =>
-    el("tr", {},
+    el(
+      "tr",
+      {},
       el("th", { scope: "row", class: "field" }, field),
       el("td", { class: "value" }, told(before)),
-      el("td", { class: "value" }, told(after), change(before, after))));
+      el("td", { class: "value" }, told(after), change(before, after)),
+    ),
+  );
   return framed(caption, ["Field", "Before", "After"], body);
 }
 
 function framed(caption, header, body) {
-  return el("div", { class: "scroll sides", tabindex: "0", role: "region", "aria-label": caption },
-    el("table", {}, el("caption", { class: "unseen" }, caption),
-      el("thead", {}, el("tr", {}, header.map((text) => heading(text)))),
-      el("tbody", {}, body)));
+  return el(
+    "div",
+    { class: "scroll sides", tabindex: "0", role: "region", "aria-label": caption },
+    el(
+      "table",
+      {},
+      el("caption", { class: "unseen" }, caption),
+      el(
+        "thead",
+        {},
+        el(
+          "tr",
+          {},
+          header.map((text) => heading(text)),
+        ),
+      ),
+      el("tbody", {}, body),
+    ),
+  );
 }
 
 const MOST = 300; // characters of one value

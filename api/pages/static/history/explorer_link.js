@@ -1,7 +1,7 @@
 // How does a stored recommendation open in the explorer, which holds its state in its link?
 //
-// Where the prompts were kept, the service reads their features and the view is as it was; where not, which is the rule,
-// the explorer has everything but them, and they are chosen there anew.
+// Where the prompts were kept, the service reads their features and the view is as it was. Where not, which is the
+// rule, the explorer has everything but them: they are chosen there anew.
 
 import { el } from "../elements.js";
 import { EMPTY, linkOf } from "../explorer/state.js";
@@ -18,7 +18,9 @@ export async function explorerLink(whole, failed) {
     link.addEventListener("click", async (event) => {
       event.preventDefault();
       try {
-        const features = await ask("POST", "/v1/workloads?name=prompts.json", { file: new Blob([JSON.stringify(whole.prompts)]) });
+        const features = await ask("POST", "/v1/workloads?name=prompts.json", {
+          file: new Blob([JSON.stringify(whole.prompts)]),
+        });
         location.assign(`/#${await linkOf({ ...state, features, source: "kept prompts" })}`);
       } catch (error) {
         failed(error);
@@ -35,7 +37,13 @@ const TAKEN = {
   target: ["name", "config"],
   gpu: ["name"],
   deployment: [
-    "target", "gpu", "speculation", "engine_version", "tensor_parallel_size", "max_model_len", "gpu_memory_utilization",
+    "target",
+    "gpu",
+    "speculation",
+    "engine_version",
+    "tensor_parallel_size",
+    "max_model_len",
+    "gpu_memory_utilization",
     "kv_cache_dtype",
   ],
   speculation: ["method", "draft", "num_speculative_tokens"],
@@ -70,10 +78,12 @@ function stateOf({ request, profile_id: profileId }) {
     objective: policy.objective,
     minimum: policy.min_speedup,
   };
-  const without = Object.entries({ target, gpu, deployment, speculation, draft, traffic, policy }).flatMap(([place, given]) =>
-    Object.keys(given)
-      .filter((name) => !TAKEN[place].includes(name) && given[name] !== DEFAULTS[place]?.[name])
-      .map((name) => `${place}.${name}`));
+  const without = Object.entries({ target, gpu, deployment, speculation, draft, traffic, policy }).flatMap(
+    ([place, given]) =>
+      Object.keys(given)
+        .filter((name) => !TAKEN[place].includes(name) && given[name] !== DEFAULTS[place]?.[name])
+        .map((name) => `${place}.${name}`),
+  );
   if (profileId !== null || Object.keys(evidence).length > 0) without.push("evidence");
   return { state: Object.fromEntries(Object.keys(EMPTY).map((name) => [name, told[name] ?? null])), without };
 }

@@ -1,17 +1,17 @@
-// The list of profile jobs: each followed while it runs, with a bar; cancelled; deleted; one of them whole, with what happened.
+// The list of profile jobs: each is followed while it runs, cancelled, and deleted once it has ended.
 
 import { byId, el } from "../elements.js";
 import { ask } from "../fetching.js";
-import { ago, count, plural, sentence } from "../formatting.js";
+import { ago, plural } from "../formatting.js";
 import { confirmed, deleted, openSheet } from "./dialogs.js";
 import { Course, ENDED, follow } from "./following.js";
+import { drawJob, progress, showJob, stateBadge } from "./job_view.js";
 import { Listing, cell, rowButton } from "./listing.js";
-import { clockTime, facts, jsonDetails, moment, wholeMoment } from "./parts.js";
+import { moment } from "./parts.js";
 import { failed, loading } from "./sheets.js";
 
 const DRAW_EVERY_MS = 150; // a stream tells what happened before all at once
 const LOOK_FOR_NEW_MS = 5000;
-const KINDS = { queued: "plain", running: "live", finished: "good", failed: "bad", cancelled: "plain", interrupted: "bad" };
 
 /** filter: its fields and what applies them. */
 export function setUpJobs({ filter, onNothingKept, keepInAddress }) {
@@ -27,7 +27,11 @@ export function setUpJobs({ filter, onNothingKept, keepInAddress }) {
     row,
     query,
     empty: {
-      all: ["No profile was asked for yet. POST /v1/profiles queues one, and ", el("code", {}, "specworth worker"), " measures it."],
+      all: [
+        "No profile was asked for yet. POST /v1/profiles queues one, and ",
+        el("code", {}, "specworth worker"),
+        " measures it.",
+      ],
       filtered: "No job is in this state.",
     },
     onNothingKept,
@@ -35,7 +39,9 @@ export function setUpJobs({ filter, onNothingKept, keepInAddress }) {
   });
 
   function courseOf(job) {
-    if (!courses.has(job.id)) courses.set(job.id, new Course(job));
+    const known = courses.get(job.id);
+    if (known === undefined) courses.set(job.id, new Course(job));
+    else known.take(job); // it may have gone on while nobody followed it
     return courses.get(job.id);
   }
 
@@ -44,15 +50,26 @@ export function setUpJobs({ filter, onNothingKept, keepInAddress }) {
     const act = ENDED.includes(job.state)
       ? rowButton("delete", "Delete", name, () => remove(job), "danger small")
       : !job.cancelling && rowButton("cancel", "Cancel", name, () => cancel(job), "danger small");
-    return el("tr", { role: "row" },
-      cell(null, [
-        el("button", { type: "button", class: "link", "data-control": "open", onclick: () => view(job.id) }, job.target),
-        el("span", { class: "sub" }, plural(job.prompt_count, "prompt")),
-      ], { kind: "what", row: true }),
+    return el(
+      "tr",
+      { role: "row" },
+      cell(
+        null,
+        [
+          el(
+            "button",
+            { type: "button", class: "link", "data-control": "open", onclick: () => view(job.id) },
+            job.target,
+          ),
+          el("span", { class: "sub" }, plural(job.prompt_count, "prompt")),
+        ],
+        { kind: "what", row: true },
+      ),
       cell("State", stateBadge(job)),
       cell("Progress", progress(courseOf(job)), { kind: "job-progress" }),
       cell("Asked", [moment(job.created_at), job.asked_by ? ` by ${job.asked_by}` : ""]),
-      cell(null, el("div", { class: "row" }, act), { kind: "acts" }));
+      cell(null, el("div", { class: "row" }, act), { kind: "acts" }),
+    );
   }
 
   function watch(job) {
@@ -90,9 +107,13 @@ export function setUpJobs({ filter, onNothingKept, keepInAddress }) {
     const there = listing.items.get(job.id);
     if (there !== undefined) {
       if (there.state !== job.state || there.cancelling !== job.cancelling) listing.replace(job);
-      else listing.rowOf(job.id).querySelector(".job-progress").replaceChildren(...progress(course));
+      else
+        listing
+          .rowOf(job.id)
+          .querySelector(".job-progress")
+          .replaceChildren(...progress(course));
     }
-    if (open === job.id) drawSheet(course);
+    if (open === job.id) drawJob(course);
   }
 
   function tellEnd(job) {
@@ -103,7 +124,9 @@ export function setUpJobs({ filter, onNothingKept, keepInAddress }) {
     let now = null;
     await confirmed({
       title: "Cancel this job?",
-      text: `${job.target}, asked for ${ago(job.created_at)}. Its servers are stopped if it started some; what was measured until now is kept as a partial profile.`,
+      text:
+        `${job.target}, asked for ${ago(job.created_at)}. Its servers are stopped if it started some; ` +
+        "what was measured until now is kept as a partial profile.",
       yes: "Cancel the job",
       no: "Let it run",
       act: async () => {
@@ -111,16 +134,16 @@ export function setUpJobs({ filter, onNothingKept, keepInAddress }) {
       },
     });
     if (now === null) return;
-    const course = courseOf(job);
-    course.take(now);
-    draw(course);
+    draw(courseOf(now));
     listing.focus(job.id, "open");
   }
 
   async function remove(job) {
     const done = await confirmed({
       title: "Delete this job?",
-      text: `${job.target}, asked for ${ago(job.created_at)}, ${job.state}. It is deleted for good, with what happened in it; its profile stays.`,
+      text:
+        `${job.target}, asked for ${ago(job.created_at)}, ${job.state}. ` +
+        "It is deleted for good, with what happened in it; its profile stays.",
       yes: "Delete",
       act: () => deleted(`/v1/profiles/jobs/${job.id}/record`),
     });
@@ -142,11 +165,15 @@ export function setUpJobs({ filter, onNothingKept, keepInAddress }) {
       try {
         const job = await ask("GET", `/v1/profiles/jobs/${id}`, { signal: stopped.signal });
         const course = courseOf(job);
-        course.take(job);
-        showSheet(course);
+        showJob(course);
         if (ENDED.includes(job.state) && course.events.length === 0) {
-          await follow(id, { signal: stopped.signal, onEvent: (kind, event) => course.happened(kind, event), onJob: () => {}, onLost: () => {} });
-          drawSheet(course);
+          await follow(id, {
+            signal: stopped.signal,
+            onEvent: (kind, event) => course.happened(kind, event),
+            onJob: () => {},
+            onLost: () => {},
+          });
+          drawJob(course);
         } else {
           watch(job); // opened by its address, it may be on no page that was read
         }
@@ -182,70 +209,4 @@ export function setUpJobs({ filter, onNothingKept, keepInAddress }) {
       followed.clear();
     },
   };
-}
-
-const stateBadge = (job) =>
-  el("span", { class: `badge ${KINDS[job.state]}` }, job.cancelling && !ENDED.includes(job.state) ? "stopping" : job.state);
-
-/** What a job's cell of progress has. */
-function progress(course) {
-  const { job, latest, wave, look, lost } = course;
-  if (ENDED.includes(job.state)) {
-    const profile = job.profile_id && el("a", { class: "sub", href: `/history?view=profiles&profile=${job.profile_id}` },
-      job.state === "finished" ? "its profile" : "its partial profile");
-    return [el("span", {}, sentence(job.problem?.what ?? job.ended ?? job.state)), profile].filter(Boolean);
-  }
-  const { share, longest } = course;
-  const bar = el("progress", { max: 1, "aria-label": `Of the time that the job for ${job.target} may take`, ...(share === null ? {} : { value: share.toFixed(3) }) });
-  const numbers = [
-    latest.answered !== undefined && `${count(latest.answered)}${wave ? ` of ${count(wave)}` : ""} answered`,
-    latest.starting_s !== undefined && `starting for ${count(latest.starting_s)} s`,
-    latest.output_tokens_per_s !== undefined && `${count(latest.output_tokens_per_s)} tokens/s`,
-    latest.acceptance_length !== undefined && `acceptance length ${latest.acceptance_length.toFixed(2)}`,
-    longest !== null && `at most ${count(Math.ceil(longest))} s more`,
-  ].filter(Boolean);
-  return [
-    job.state === "queued" && share === null ? null : bar,
-    el("span", {}, job.cancelling ? "Stopping" : sentence(job.phase).slice(0, -1)),
-    numbers.length ? el("span", { class: "sub number" }, numbers.join(", ")) : null,
-    look ? el("span", { class: "sub" }, `So far, ${look}`) : null,
-    lost ? el("span", { class: "sub", role: "status" }, `${sentence(lost.message)} Trying again.`) : null,
-  ].filter(Boolean);
-}
-
-function showSheet(course) {
-  const { job } = course;
-  byId("sheet-title").textContent = `Profile job for ${job.target}`;
-  byId("sheet-body").replaceChildren(
-    el("p", { id: "job-state" }, stateBadge(job)),
-    el("div", { id: "job-progress" }),
-    el("div", { id: "job-problem" }),
-    facts([
-      ["Asked", [wholeMoment(job.created_at), job.asked_by ? ` by ${job.asked_by}` : ""]],
-      ["Began", job.started_at && wholeMoment(job.started_at)],
-      ["Prompts", count(job.prompt_count)],
-      ["Id", el("code", {}, job.id)],
-    ]),
-    el("h3", {}, "What happened"),
-    el("ol", { class: "log", id: "job-log", tabindex: "0", "aria-label": "What happened" }),
-    jsonDetails("The request, as it was asked", job.request),
-  );
-  drawSheet(course);
-}
-
-function drawSheet(course) {
-  const { job, events } = course;
-  const log = byId("job-log");
-  if (log === null) return;
-  byId("job-state").replaceChildren(stateBadge(job));
-  byId("job-progress").replaceChildren(...progress(course));
-  if (job.problem) {
-    const { what, expected, got, remedy, field } = job.problem;
-    byId("job-problem").replaceChildren(el("div", { class: "notice error" },
-      facts([["What", what], ["Expected", expected], ["Got", got], ["Field", field], ["What to do", remedy]])));
-  }
-  const atEnd = log.scrollTop + log.clientHeight >= log.scrollHeight - 4;
-  if (log.children.length > events.length) log.replaceChildren();
-  for (const { at, text } of events.slice(log.children.length)) log.append(el("li", {}, clockTime(at), text));
-  if (atEnd) log.scrollTop = log.scrollHeight;
 }

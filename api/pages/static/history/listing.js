@@ -174,7 +174,11 @@ export class Listing {
 
 /** A cell; `name` stands before it where the table is shown as cards. */
 export const cell = (name, content, { kind = null, row = false } = {}) =>
-  el(row ? "th" : "td", { role: row ? "rowheader" : "cell", scope: row ? "row" : null, class: kind, "data-name": name }, content);
+  el(
+    row ? "th" : "td",
+    { role: row ? "rowheader" : "cell", scope: row ? "row" : null, class: kind, "data-name": name },
+    content,
+  );
 
 /** A button in a row; `of` is told to screen readers, since all rows have the same buttons. */
 export const rowButton = (control, text, of, onclick, kind = "quiet small") =>

@@ -34,7 +34,11 @@ export const recommendationName = (item) =>
 /** Terms and what they are, in two columns; terms without a value are left out. */
 export function facts(pairs) {
   const told = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
-  return el("dl", {}, told.map(([term, value]) => [el("dt", {}, term), el("dd", {}, value)]));
+  return el(
+    "dl",
+    {},
+    told.map(([term, value]) => [el("dt", {}, term), el("dd", {}, value)]),
+  );
 }
 
 /** A column's heading; one without a name is no heading. */
@@ -50,8 +54,26 @@ export function table(caption, header, rows, { numbers = [], hideCaption = true 
       "table",
       {},
       el("caption", { class: hideCaption ? "unseen" : null }, caption),
-      el("thead", {}, el("tr", {}, header.map((text, i) => heading(text, kind(i))))),
-      el("tbody", {}, rows.map((cells) => el("tr", {}, cells.map((cell, i) => el("td", { class: kind(i) }, cell))))),
+      el(
+        "thead",
+        {},
+        el(
+          "tr",
+          {},
+          header.map((text, i) => heading(text, kind(i))),
+        ),
+      ),
+      el(
+        "tbody",
+        {},
+        rows.map((cells) =>
+          el(
+            "tr",
+            {},
+            cells.map((cell, i) => el("td", { class: kind(i) }, cell)),
+          ),
+        ),
+      ),
     ),
   );
 }
@@ -76,7 +98,8 @@ export function saveButton(text, { path, name, problem, part = null }) {
     button.disabled = true;
     try {
       const answer = await request("GET", path);
-      const content = part === null ? await answer.blob() : new Blob([JSON.stringify(part(await answer.json()), null, 2)]);
+      const content =
+        part === null ? await answer.blob() : new Blob([JSON.stringify(part(await answer.json()), null, 2)]);
       const address = URL.createObjectURL(content);
       el("a", { href: address, download: name }).click();
       setTimeout(() => URL.revokeObjectURL(address), 10_000);

@@ -5,7 +5,18 @@ import { ask } from "../fetching.js";
 import { ago, count, methodName, percent, sentence, times, words } from "../formatting.js";
 import { closeSheet, confirmed, deleted, openSheet } from "./dialogs.js";
 import { Listing, cell, rowButton } from "./listing.js";
-import { copyButton, facts, jsonDetails, moment, problemLine, reportLinks, saveButton, table, verdictBadge, wholeMoment } from "./parts.js";
+import {
+  copyButton,
+  facts,
+  jsonDetails,
+  moment,
+  problemLine,
+  reportLinks,
+  saveButton,
+  table,
+  verdictBadge,
+  wholeMoment,
+} from "./parts.js";
 import { failed, loading } from "./sheets.js";
 
 /** filter: its fields and what applies them. */
@@ -23,7 +34,8 @@ export function setUpProfiles({ filter, onNothingKept, keepInAddress }) {
       all: [
         "Nothing was measured yet. ",
         el("code", {}, "specworth profile"),
-        " measures on servers of yours and POST /v1/profiles:import keeps it here; POST /v1/profiles has a worker measure.",
+        " measures on servers of yours, and POST /v1/profiles:import keeps it here; ",
+        "POST /v1/profiles has a worker measure.",
       ],
       filtered: "No profile fits this filter.",
     },
@@ -32,19 +44,40 @@ export function setUpProfiles({ filter, onNothingKept, keepInAddress }) {
 
   function row(item) {
     const name = `${item.target}, ${item.status}, ${ago(item.created_at)}`;
-    return el("tr", { role: "row" },
-      cell(null, el("button", { type: "button", class: "link", "data-control": "open", onclick: () => view(item.id) }, item.target), { kind: "what", row: true }),
+    return el(
+      "tr",
+      { role: "row" },
+      cell(
+        null,
+        el(
+          "button",
+          { type: "button", class: "link", "data-control": "open", onclick: () => view(item.id) },
+          item.target,
+        ),
+        { kind: "what", row: true },
+      ),
       cell("Method", item.method === null ? "as served" : methodName(item.method)),
       cell("Measured", item.status === "complete" ? "complete" : el("span", { class: "badge doubt" }, item.status)),
       cell("Verdict", verdictBadge(item.verdict)),
       cell("Kept", [moment(item.created_at), item.asked_by ? ` by ${item.asked_by}` : ""]),
-      cell(null, el("div", { class: "row" }, rowButton("delete", "Delete", name, () => remove(item), "danger small")), { kind: "acts" }));
+      cell(
+        null,
+        el(
+          "div",
+          { class: "row" },
+          rowButton("delete", "Delete", name, () => remove(item), "danger small"),
+        ),
+        { kind: "acts" },
+      ),
+    );
   }
 
   async function remove(item) {
     const done = await confirmed({
       title: "Delete this profile?",
-      text: `${item.target}, kept ${ago(item.created_at)}. It is deleted for good; recommendations that rested on it stay.`,
+      text:
+        `${item.target}, kept ${ago(item.created_at)}. ` +
+        "It is deleted for good; recommendations that rested on it stay.",
       yes: "Delete",
       act: () => deleted(`/v1/profiles/${item.id}`),
     });
@@ -80,12 +113,22 @@ function show(whole, remove) {
   const problem = problemLine();
   byId("sheet-title").textContent = `${whole.target}, measured`;
   byId("sheet-body").replaceChildren(
-    ...[lead(profile), ...measured(profile), ...accepted(profile), ...toKnow(profile), ...from(whole, profile)].filter(Boolean),
-    el("div", { class: "acts" }, problem, el("div", { class: "row" },
-      copyButton(whole.id, "Copy the id, as evidence.profile_id"),
-      reportLinks(path, name, problem),
-      saveButton("JSON", { path, name: `${name}.json`, problem, part: (kept) => kept.document }),
-      el("button", { type: "button", class: "danger", onclick: () => remove(whole) }, "Delete"))),
+    ...[lead(profile), ...measured(profile), ...accepted(profile), ...toKnow(profile), ...from(whole, profile)].filter(
+      Boolean,
+    ),
+    el(
+      "div",
+      { class: "acts" },
+      problem,
+      el(
+        "div",
+        { class: "row" },
+        copyButton(whole.id, "Copy the id, as evidence.profile_id"),
+        reportLinks(path, name, problem),
+        saveButton("JSON", { path, name: `${name}.json`, problem, part: (kept) => kept.document }),
+        el("button", { type: "button", class: "danger", onclick: () => remove(whole) }, "Delete"),
+      ),
+    ),
   );
 }
 
@@ -103,10 +146,20 @@ function measured({ points }) {
   if (points.length === 0) return [];
   const rows = points.map((point) => [
     `${count(point.concurrency)}${point.temperature === null ? "" : `, temperature ${point.temperature}`}`,
-    span(point.end_to_end), span(point.tpot), `${rate(point.baseline)} / ${rate(point.speculative)}`,
-    length(point.acceptance), count(point.pairs),
+    span(point.end_to_end),
+    span(point.tpot),
+    `${rate(point.baseline)} / ${rate(point.speculative)}`,
+    length(point.acceptance),
+    count(point.pairs),
   ]);
-  const header = ["At once", "End to end", "Per output token", "Tokens/s, without / with", "Acceptance length", "Pairs"];
+  const header = [
+    "At once",
+    "End to end",
+    "Per output token",
+    "Tokens/s, without / with",
+    "Acceptance length",
+    "Pairs",
+  ];
   return [el("h3", {}, "Measured"), table("Measured", header, rows, { numbers: [1, 2, 3, 4, 5] })];
 }
 
@@ -114,25 +167,51 @@ function accepted({ acceptance, structure }) {
   const all = [["all", acceptance], ...Object.entries(structure)].filter(([, counts]) => counts?.drafts);
   if (all.length === 0) return [];
   const rows = all.map(([name, counts]) => [
-    words(name), length(counts), percent(counts.accepted_tokens / counts.drafted_tokens), count(counts.drafts),
+    words(name),
+    length(counts),
+    percent(counts.accepted_tokens / counts.drafted_tokens),
+    count(counts.drafts),
   ]);
-  return [el("h3", {}, "Accepted"), table("Accepted", ["Prompts", "Acceptance length", "Accepted", "Drafts"], rows, { numbers: [1, 2, 3] })];
+  return [
+    el("h3", {}, "Accepted"),
+    table("Accepted", ["Prompts", "Acceptance length", "Accepted", "Drafts"], rows, { numbers: [1, 2, 3] }),
+  ];
 }
 
 function toKnow({ notes, refused }) {
   const lines = [...notes, ...refused.map(({ count: n, what, why }) => `${n} × ${what}: ${why}`)];
-  return lines.length ? [el("h3", {}, "To know"), el("ul", {}, lines.map((line) => el("li", {}, sentence(line))))] : [];
+  return lines.length
+    ? [
+        el("h3", {}, "To know"),
+        el(
+          "ul",
+          {},
+          lines.map((line) => el("li", {}, sentence(line))),
+        ),
+      ]
+    : [];
 }
 
 function from(whole, { environment, speculation, prompts, policy }) {
+  const of = policy.objective === "tpot" ? "per output token" : "end to end";
+  const engine = environment.engine_version && `vLLM ${environment.engine_version}`;
   return [
     el("h3", {}, "How it was measured"),
     facts([
       ["Kept", [wholeMoment(whole.created_at), whole.asked_by ? ` by ${whole.asked_by}` : ""]],
-      ["Question", `at least ${times(policy.min_speedup)} ${policy.objective === "tpot" ? "per output token" : "end to end"}, with ${percent(policy.confidence)} confidence`],
+      ["Question", `at least ${times(policy.min_speedup)} ${of}, with ${percent(policy.confidence)} confidence`],
       ["Prompts", `${count(prompts.sent)} sent of ${count(prompts.usable)}`],
-      ["Servers", `${environment.mode}${environment.engine_version ? `, vLLM ${environment.engine_version}` : ""}${environment.gpus.length ? `, ${environment.gpus.join(", ")}` : ""}`],
-      ["Speculation", [speculation.method && methodName(speculation.method), speculation.draft, speculation.num_speculative_tokens && `k ${speculation.num_speculative_tokens}`].filter(Boolean).join(", ")],
+      ["Servers", [environment.mode, engine, ...environment.gpus].filter(Boolean).join(", ")],
+      [
+        "Speculation",
+        [
+          speculation.method && methodName(speculation.method),
+          speculation.draft,
+          speculation.num_speculative_tokens && `k ${speculation.num_speculative_tokens}`,
+        ]
+          .filter(Boolean)
+          .join(", "),
+      ],
       ["Id", el("code", {}, whole.id)],
     ]),
     jsonDetails("The whole document", whole.document),

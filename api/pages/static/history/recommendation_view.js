@@ -1,11 +1,22 @@
-// One recommendation, whole: the verdict, its numbers, what to run, what to know, what was asked; and what to do with it.
+// One recommendation, whole: verdict, numbers, what to run, what to know, what was asked; and what to do with it.
 
 import { byId, el, showProblem } from "../elements.js";
 import { ask } from "../fetching.js";
 import { chance, count, percent, plural, sentence, times, words } from "../formatting.js";
 import { openSheet } from "./dialogs.js";
 import { explorerLink } from "./explorer_link.js";
-import { candidate, copyButton, facts, jsonDetails, problemLine, reportLinks, saveButton, table, verdictBadge, wholeMoment } from "./parts.js";
+import {
+  candidate,
+  copyButton,
+  facts,
+  jsonDetails,
+  problemLine,
+  reportLinks,
+  saveButton,
+  table,
+  verdictBadge,
+  wholeMoment,
+} from "./parts.js";
 import { failed, loading } from "./sheets.js";
 
 /** Open it; rename and remove are what the list does then, too. */
@@ -29,7 +40,16 @@ function show(whole, { rename, remove }) {
   const answer = whole.recommendation;
   byId("sheet-title").textContent = `${whole.target} on ${whole.gpu}`;
   byId("sheet-body").replaceChildren(
-    ...[lead(whole), numbers(answer), command(answer), told(answer), asked(whole, answer), acts(whole, { rename, remove })].flat(Infinity).filter(Boolean),
+    ...[
+      lead(whole),
+      numbers(answer),
+      command(answer),
+      told(answer),
+      asked(whole, answer),
+      acts(whole, { rename, remove }),
+    ]
+      .flat(Infinity)
+      .filter(Boolean),
   );
 }
 
@@ -38,9 +58,14 @@ function lead(whole) {
   const action = whole.verdict === "enable" ? "Enable speculative decoding" : "Leave speculative decoding off";
   const gives = whole.basis === "measured" ? "was measured to give" : "is expected to give";
   const doubt = whole.decisive ? "" : " This is not decisive: measure before you rely on it.";
-  return el("p", { class: "lead" }, verdictBadge(whole.verdict, whole.decisive),
-    ` ${action}: ${candidate(whole)} ${gives} ${times(speedup.value)} end to end with ${plural(whole.concurrency, "request")} at once`,
-    ` (${percent(level)} interval ${speedup.low.toFixed(2)} to ${speedup.high.toFixed(2)}).${doubt}`);
+  return el(
+    "p",
+    { class: "lead" },
+    verdictBadge(whole.verdict, whole.decisive),
+    ` ${action}: ${candidate(whole)} ${gives} ${times(speedup.value)} end to end`,
+    ` with ${plural(whole.concurrency, "request")} at once`,
+    ` (${percent(level)} interval ${speedup.low.toFixed(2)} to ${speedup.high.toFixed(2)}).${doubt}`,
+  );
 }
 
 /** Kept on one line. */
@@ -54,9 +79,14 @@ function numbers(answer) {
     row(`Acceptance length (${answer.acceptance.basis})`, answer.acceptance.length),
     ["Probability that it pays", chance(answer.probability), ""],
   ];
-  const ranges = answer.enable_ranges.map(([low, high]) => (low === high ? count(low) : `${count(low)} to ${count(high)}`));
+  const ranges = answer.enable_ranges.map(([low, high]) =>
+    low === high ? count(low) : `${count(low)} to ${count(high)}`,
+  );
   rows.push(["Pays at how many at once", ranges.length ? ranges.join(", ") : "none", ""]);
-  return [el("h3", {}, "Numbers"), table("Numbers", ["", "Expected", `${percent(answer.speedup.level)} interval`], rows, { numbers: [1, 2] })];
+  return [
+    el("h3", {}, "Numbers"),
+    table("Numbers", ["", "Expected", `${percent(answer.speedup.level)} interval`], rows, { numbers: [1, 2] }),
+  ];
 }
 
 function command(answer) {
@@ -84,19 +114,31 @@ function told(answer) {
   return found;
 }
 
-const list = (texts) => el("ul", {}, texts.map((text) => el("li", {}, text)));
+const list = (texts) =>
+  el(
+    "ul",
+    {},
+    texts.map((text) => el("li", {}, text)),
+  );
 
 function asked(whole, answer) {
   const { workload } = answer;
-  const kinds = Object.entries(workload.structure).filter(([, share]) => share >= 0.01).sort(([, a], [, b]) => b - a);
+  const kinds = Object.entries(workload.structure)
+    .filter(([, share]) => share >= 0.01)
+    .sort(([, a], [, b]) => b - a)
+    .map(([name, share]) => `${words(name)} ${percent(share)}`);
   return [
     el("h3", {}, "What was asked"),
     facts([
       ["Asked", [wholeMoment(whole.created_at), whole.asked_by ? ` by ${whole.asked_by}` : ""]],
-      ["Prompts", `${count(whole.prompt_count || workload.prompts)}${whole.prompts === null ? ", not kept" : ", kept"}: ${kinds.map(([name, share]) => `${words(name)} ${percent(share)}`).join(", ")}`],
+      ["Prompts", `${count(whole.prompt_count)}, ${whole.prompts === null ? "not kept" : "kept"}: ${kinds.join(", ")}`],
       ["Tokens", `${count(workload.input_tokens)} of prompt, ${count(workload.output_tokens)} of answer`],
       ["Temperature", String(workload.temperature)],
-      ["Evidence", whole.profile_id && el("a", { href: `/history?view=profiles&profile=${whole.profile_id}` }, `profile ${whole.profile_id}`)],
+      [
+        "Evidence",
+        whole.profile_id &&
+          el("a", { href: `/history?view=profiles&profile=${whole.profile_id}` }, `profile ${whole.profile_id}`),
+      ],
       ["Labels", whole.labels.join(", ")],
       ["Note", whole.note],
       ["Id", el("code", {}, whole.id)],
@@ -110,11 +152,14 @@ function acts(whole, { rename, remove }) {
   const name = `recommendation-${whole.id.slice(0, 8)}`;
   const problem = problemLine();
   const renamed = (now) => show({ ...whole, ...now }, { rename, remove });
-  const buttons = el("div", { class: "row" },
+  const buttons = el(
+    "div",
+    { class: "row" },
     el("button", { type: "button", onclick: () => rename(whole, renamed) }, "Labels and note"),
     reportLinks(path, name, problem),
     saveButton("JSON", { path, name: `${name}.json`, problem }),
-    el("button", { type: "button", class: "danger", onclick: () => remove(whole) }, "Delete"));
+    el("button", { type: "button", class: "danger", onclick: () => remove(whole) }, "Delete"),
+  );
   const hint = el("p", { class: "hint" });
   explorerLink(whole, (error) => showProblem(problem, error)).then((found) => {
     buttons.prepend(found.link); // the link packs features, which takes a moment

@@ -31,33 +31,61 @@ export function setUpRecommendations({ filter, onNothingKept, keepInAddress }) {
   function row(item) {
     const name = recommendationName(item);
     const choose = el("input", {
-      type: "checkbox", "aria-label": `Compare: ${name}`, "data-control": "choose", checked: chosen.has(item.id),
+      type: "checkbox",
+      "aria-label": `Compare: ${name}`,
+      "data-control": "choose",
+      checked: chosen.has(item.id),
       onchange: (event) => {
         if (event.target.checked) chosen.set(item.id, item);
         else chosen.delete(item.id);
         tellChosen();
       },
     });
-    const open = el("button", { type: "button", class: "link", "data-control": "open", onclick: () => view(item.id) }, item.target);
+    const open = el(
+      "button",
+      { type: "button", class: "link", "data-control": "open", onclick: () => view(item.id) },
+      item.target,
+    );
     const who = item.asked_by ? [" by ", item.asked_by] : [];
     return el(
-      "tr", { role: "row", class: chosen.has(item.id) ? "chosen-row" : null },
+      "tr",
+      { role: "row", class: chosen.has(item.id) ? "chosen-row" : null },
       cell(null, choose, { kind: "pick" }),
-      cell(null, [open, el("span", { class: "sub" }, `${item.gpu}, ${count(item.concurrency)} at once`)], { kind: "what", row: true }),
+      cell(null, [open, el("span", { class: "sub" }, `${item.gpu}, ${count(item.concurrency)} at once`)], {
+        kind: "what",
+        row: true,
+      }),
       cell("Verdict", verdictBadge(item.verdict, item.decisive)),
-      cell("Speedup", [times(item.end_to_end), el("span", { class: "sub" }, `${chance(item.probability)} probable`)], { kind: "number" }),
-      cell("Method", [candidate(item), item.basis === "predicted" ? null : el("span", { class: "sub" }, item.basis)].filter(Boolean)),
+      cell("Speedup", [times(item.end_to_end), el("span", { class: "sub" }, `${chance(item.probability)} probable`)], {
+        kind: "number",
+      }),
+      cell(
+        "Method",
+        [candidate(item), item.basis === "predicted" ? null : el("span", { class: "sub" }, item.basis)].filter(Boolean),
+      ),
       cell("Asked", [moment(item.created_at), ...who]),
       cell("Labels and note", named(item), { kind: item.labels.length || item.note ? "full" : "none" }),
-      cell(null, el("div", { class: "row" },
-        rowButton("name", "Label", name, () => rename(item)),
-        rowButton("delete", "Delete", name, () => remove(item), "danger small")), { kind: "acts" }),
+      cell(
+        null,
+        el(
+          "div",
+          { class: "row" },
+          rowButton("name", "Label", name, () => rename(item)),
+          rowButton("delete", "Delete", name, () => remove(item), "danger small"),
+        ),
+        { kind: "acts" },
+      ),
     );
   }
 
   function named(item) {
     const labels = item.labels.map((label) =>
-      el("button", { type: "button", "aria-label": `Only with the label ${label}`, onclick: () => filterBy(label) }, label));
+      el(
+        "button",
+        { type: "button", "aria-label": `Only with the label ${label}`, onclick: () => filterBy(label) },
+        label,
+      ),
+    );
     const shortened = item.note.length > 160 ? `${item.note.slice(0, 160)}…` : item.note;
     return [
       labels.length ? el("div", { class: "labels" }, labels) : null,
@@ -81,7 +109,9 @@ export function setUpRecommendations({ filter, onNothingKept, keepInAddress }) {
   async function remove(item) {
     const done = await confirmed({
       title: "Delete this recommendation?",
-      text: `${recommendationName(item)}. It is deleted for good, with its labels, its note and its prompts if they were kept.`,
+      text:
+        `${recommendationName(item)}. ` +
+        "It is deleted for good, with its labels, its note and its prompts if they were kept.",
       yes: "Delete",
       act: () => deleted(`/v1/recommendations/${item.id}`),
     });
@@ -106,7 +136,11 @@ export function setUpRecommendations({ filter, onNothingKept, keepInAddress }) {
     byId("chosen").hidden = chosen.size === 0;
     byId("compare").disabled = chosen.size !== 2;
     byId("chosen-told").textContent =
-      chosen.size === 1 ? "Choose one more to compare" : chosen.size === 2 ? "Two are chosen" : `${chosen.size} are chosen; two can be compared`;
+      chosen.size === 1
+        ? "Choose one more to compare"
+        : chosen.size === 2
+          ? "Two are chosen"
+          : `${chosen.size} are chosen; two can be compared`;
     byId("chosen-list").replaceChildren(...[...chosen.values()].map((item) => el("li", {}, recommendationName(item))));
     for (const each of listing.rows.children) {
       const is = chosen.has(each.dataset.id);

@@ -60,3 +60,24 @@ def test_nothing_but_our_packages_is_installed_at_the_top(installed: Path, tmp_p
     code = "import importlib.metadata as m;print(sorted({str(f).split('/')[0] for f in m.files('specworth')} - {'..'}))"
     tops = run(installed / "python", "-c", code, cwd=tmp_path).stdout
     assert [t for t in eval(tops) if not t.endswith(".dist-info")] == ["advisor", "api", "models", "profiler"]
+
+
+PAGES = """
+import json, re
+from starlette.testclient import TestClient
+from api.app import create_app
+from api.settings import Settings
+client = TestClient(create_app(Settings(store=False)))
+pages = [client.get(path).text for path in ("/", "/compare", "/history")]
+named = [path for page in pages for path in re.findall(r'"(/assets/[^"]+)"', page)]
+print(json.dumps({path: client.get(path).status_code for path in named}))
+"""
+
+
+def test_the_pages_come_along_with_their_assets(installed: Path, tmp_path: Path) -> None:
+    """Templates, scripts and styles are in the wheel: each page is served, and so is everything that it names."""
+    done = run(installed / "python", "-c", PAGES, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    named = json.loads(done.stdout)
+    assert {path.split("/", 3)[3] for path in named} >= {"base.css", "shell.js", "explorer/main.js", "example.jsonl"}
+    assert set(named.values()) == {200}

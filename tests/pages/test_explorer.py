@@ -59,8 +59,8 @@ def paths(page: Page, method: str = "POST") -> list[str]:
 
 
 def test_three_actions_give_a_verdict_that_anybody_can_read(browser, own):
-    """Choose a file, name the model, name the GPU. In light and dark, on a desk and on a phone axe-core finds nothing and
-    nothing is wider than the window; each is kept as a picture."""
+    """Choose a file, name the model, name the GPU. In light and dark, on a desk and on a phone nothing is wider than
+    the window and axe-core finds nothing; each is kept as a picture."""
     with opened(browser, own) as page:
         assert violations(page) == []
         picture(page, "explorer-empty")

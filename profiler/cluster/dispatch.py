@@ -1,8 +1,10 @@
 """Tasks sent out to a cluster, sent again where their node was lost, and what they tell in the order in which it comes.
 
 Ray would repeat a lost task as a whole; here its caller says what of it is left (`renew`), so that nothing is measured
-twice. A task whose command fails is not repeated: it would fail elsewhere, too. One that waits while no living node
-could hold it is given up after a while. Whatever ends the dispatch, no task is left.
+twice. Ray may hand a task to a node for seconds after it was lost: what never began is sent again after a pause, and
+counts as no attempt. A task whose command fails is not repeated: it would fail elsewhere, too. One that waits while no
+living node could hold it, or that does not get to begin, is given up after a while. Whatever ends the dispatch, no task
+is left.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from profiler.cluster.connection import ClusterLostError
 from profiler.cluster.nodes import Needs, fitting
 from profiler.cluster.task import News, Work, carry_out, look_for_vllm
 
@@ -21,6 +24,7 @@ ATTEMPTS = 4
 NO_NODE_S = 60.0
 _LOOK_EVERY_S = 0.5
 _NODES_EVERY_S = 2.0
+_PAUSE_S = 2.0  # before what never began is sent again
 _LATE_S = 20.0  # that a task may take to end by itself after its time is over
 _CANCEL_S = 35.0  # for a cancelled task to stop its engine
 _LOSSES = (
@@ -62,6 +66,8 @@ class _Sent:
     attempt: int = 1
     where: str = ""  # the node's name, once it has begun
     homeless_since: float | None = None
+    failing_since: float | None = None  # to begin
+    again_at: float | None = None  # a reading of time.monotonic, where it is to be sent again
     over: bool = False
 
 
@@ -116,9 +122,15 @@ class _Running:
     def follow(self) -> None:
         """Take what they tell until all have ended or the time is over."""
         dispatch, looked = self._dispatch, time.monotonic()
-        while open_ones := self.open_ones():
-            ready, _ = self._ray.wait([one.results for one in open_ones], num_returns=1, timeout=_LOOK_EVERY_S)
-            for one in open_ones:
+        while self.open_ones():
+            self._send_again()
+            sent = [one for one in self.open_ones() if one.again_at is None]
+            ready: Sequence[Any] = ()
+            if sent:
+                ready, _ = self._asked(self._ray.wait, [one.results for one in sent], timeout=_LOOK_EVERY_S)
+            else:
+                time.sleep(_LOOK_EVERY_S)
+            for one in sent:
                 if one.results in ready:
                     self._take(one)
             if dispatch.until is not None and time.time() > dispatch.until + _LATE_S:
@@ -151,7 +163,7 @@ class _Running:
         """What it told next, or its end."""
         name = one.order.work.name
         try:
-            news: News = self._ray.get(next(one.results))
+            news: News = self._asked(self._ray.get, next(one.results))
         except StopIteration:
             one.over = True
             return
@@ -162,7 +174,7 @@ class _Running:
             one.over, self.failed[name] = True, _short(error)
             return
         if news.kind == "began":
-            one.where = news.name
+            one.where, one.failing_since = news.name, None
         self._dispatch.listen(name, news)
 
     def _again(self, one: _Sent, why: str) -> None:
@@ -172,6 +184,12 @@ class _Running:
         if left is None:
             one.over = True
             return
+        if not one.where:
+            one.failing_since = one.failing_since or time.monotonic()
+            one.again_at = time.monotonic() + _PAUSE_S
+            if time.monotonic() > one.failing_since + self._dispatch.no_node_s:
+                one.over, self.failed[name] = True, f"no node lets it begin ({why})"
+            return
         if one.attempt >= self._dispatch.attempts:
             one.over, self.failed[name] = True, f"its node was lost {one.attempt} times ({why}{where})"
             return
@@ -179,8 +197,23 @@ class _Running:
         one.order = Order(left, one.order.needs)
         one.results, one.attempt, one.where = self._results(one.order), one.attempt + 1, ""
 
+    def _send_again(self) -> None:
+        for one in self.open_ones():
+            if one.again_at is not None and time.monotonic() > one.again_at:
+                one.results, one.again_at = self._results(one.order), None
+
+    def _asked(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - as Ray has it
+        """What Ray answers. Raises ClusterLostError where its process on this host is gone."""
+        try:
+            return call(*arguments, **options)
+        except OSError as error:
+            raise ClusterLostError(
+                "this host's own node of the Ray cluster went away", got=str(error),
+                remedy="start it again: ray start --address=HOST:PORT --num-cpus=0",
+            ) from error  # fmt: skip
+
     def _give_up_homeless(self) -> None:
-        nodes = self._ray.nodes()
+        nodes = self._asked(self._ray.nodes)
         for one in self.open_ones():
             if one.where or fitting(nodes, one.order.needs):
                 one.homeless_since = None

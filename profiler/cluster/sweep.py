@@ -25,7 +25,7 @@ from typing import Any
 
 import yaml
 
-from profiler.cluster.connection import ClusterError, connected, read_address
+from profiler.cluster.connection import ClusterError, ClusterLostError, connected, read_address
 from profiler.cluster.dispatch import NO_NODE_S, Dispatch, Order, carry_out_all, check_interpreter
 from profiler.cluster.nodes import Needs, check_cluster, fitting, gpus_of
 from profiler.cluster.task import INTERPRETER, OUTPUT, SECONDS_LEFT, News, Work
@@ -164,10 +164,14 @@ def run_cluster_sweep(grid: Grid, options: ClusterSweepOptions) -> Swept:
         cells = sum(len(gathering.left(spec.name)) for spec in specs)
         words.tell(f"{cells} cells left, of {len(specs)} engines, on {len(able)} nodes")
         orders = [Order(work, needed[s.name]) for s in specs if (work := gathering.work(s.name)) is not None]
-        failed = carry_out_all(ray, orders, Dispatch(
-            listen=gathering.listen, renew=gathering.work, tell=words.tell, until=until,
-            no_node_s=options.no_node_s,
-        ))  # fmt: skip
+        dispatch = Dispatch(
+            listen=gathering.listen, renew=gathering.work, tell=words.tell, until=until, no_node_s=options.no_node_s
+        )
+        try:
+            failed = carry_out_all(ray, orders, dispatch)
+        except ClusterLostError as error:
+            kept = f"{sum(gathering.cells.values())} new cells, which {options.out / _ROWS} holds"
+            raise ClusterLostError(error.what, got=kept, remedy=f"{error.remedy}, then go on with --resume") from error
         for name, why in failed.items():
             words.tell(f"{name} failed: {why}")
             append_row(options.out / _ENGINES, {"engine": name, "error": why})

@@ -251,7 +251,13 @@ _PROMPT_SCHEMA = {
     "description": "Strings, lists of chat messages, or objects with messages or prompt, and optionally max_tokens, "
     "temperature, response_format, tools, output (a past answer)",
     "type": "array",
-    "items": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}, {"type": "object"}]},
+    "items": {
+        "anyOf": [
+            {"type": "string"},
+            {"type": "array", "items": {"type": ["object", "string"]}},
+            {"type": "object"},
+        ]
+    },
 }
 # What a prompt may look like is read by profiler.prompts (one bad record must not refuse all), so pydantic takes any.
 Prompts = Annotated[list[Any], BeforeValidator(_a_list), WithJsonSchema(_PROMPT_SCHEMA)]

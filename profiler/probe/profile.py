@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, Strict
 
 SCHEMA_VERSION = 1
 
 Arm = Literal["baseline", "speculative"]
 Objective = Literal["end_to_end", "tpot"]
-Count = Annotated[int, Field(ge=0, le=10**15)]
-Amount = Annotated[float, Field(ge=0.0, le=1e18)]
-Positive = Annotated[float, Field(gt=0.0, le=1e18)]
-Tokens = Annotated[float, Field(ge=1.0, le=2e7)]
-Times = Annotated[float, Field(ge=1e-4, le=1e4)]
+Count = Annotated[int, Strict(), Field(ge=0, le=10**15)]
+Amount = Annotated[float, Strict(), Field(ge=0.0, le=1e18)]
+Positive = Annotated[float, Strict(), Field(gt=0.0, le=1e18)]
+Tokens = Annotated[float, Strict(), Field(ge=1.0, le=2e7)]
+Times = Annotated[float, Strict(), Field(ge=1e-4, le=1e4)]
 Text = Annotated[str, Field(max_length=4000)]
 
 

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import httpx
+import pytest
 
 from api.examples import REQUEST_EXAMPLES
 from api.settings import Settings
@@ -45,3 +46,43 @@ def test_every_operation_answers_as_it_is_documented(serve, tmp_path):
     cases = re.search(r"(\d+) generated, \1 passed", ran.stdout)
     assert cases is not None
     assert int(cases[1]) > 300
+
+
+@pytest.fixture(scope="module")
+def there(serve):
+    """Of a service of its own."""
+    with serve(Settings()) as url, httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/v1/profiles", "GET, POST"), ("/v1/profiles/" + "0" * 32, "GET, DELETE"), ("/v1/profiles/jobs", "GET"),
+        ("/v1/recommendations", "GET, POST"), ("/v1/recommendations/" + "0" * 32, "GET, PATCH, DELETE"),
+    ],
+)  # fmt: skip
+def test_allow_lists_every_method_of_a_path(there, path, allowed):
+    """Whichever routes they are; the list of jobs is no profile that could be deleted."""
+    answer = there.options(path)
+    assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
+    assert there.delete("/v1/profiles/jobs").status_code == 405
+
+
+@pytest.mark.parametrize("moment", ["0.5", "1730000000", "-1", "2026", "now"])
+def test_a_bare_number_is_no_moment(there, moment):
+    """Seconds since 1970 are not what anybody means who writes a number there."""
+    answer = there.get("/v1/recommendations", params={"created_from": moment})
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == "query.created_from"
+    assert "2026-11-01T00:00:00Z" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("number", ["1", True, None, 1.5])
+def test_a_number_in_a_profile_is_a_number(there, number):
+    """No text that looks like one."""
+    document = Profile.model_validate(profile(point(4, 1.4))).model_dump(mode="json")
+    document["refused"] = [{"what": "a", "why": "b", "count": number}]
+    answer = there.post("/v1/profiles:import", json=document)
+    assert answer.status_code == 422
+    assert any("refused" in error["field"] for error in answer.json()["errors"])

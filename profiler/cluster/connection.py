@@ -19,7 +19,7 @@ from types import ModuleType
 import profiler
 from profiler.errors import InputError, SpecworthError
 
-OLDEST = (2, 44)  # the tests of this package pass with it, too
+OLDEST = (2, 55)  # the oldest that the tests of lost nodes and of versions were run with; 2.44 failed some
 PATIENCE_S = 60.0  # a cluster's head answers within seconds
 _DIAL_S = 10.0
 _INSTALL = "pip install 'specworth[ray]'"

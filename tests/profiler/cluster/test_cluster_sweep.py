@@ -78,7 +78,7 @@ def test_a_cluster_without_a_gpu_is_refused(sweep, tmp_path):
 @pytest.mark.parametrize(
     ("version", "python", "said"),
     [
-        ("2.9.3", platform.python_version(), ("is too old", "2.44 or newer", "got Ray 2.9.3")),
+        ("2.9.3", platform.python_version(), ("is too old", "2.55 or newer", "got Ray 2.9.3")),
         ("2.59.0", platform.python_version(), ("of another version", f"expected Ray {ray.__version__}", "ray==2.59.0")),
         (ray.__version__, "3.10.2", ("of another version", "under Python 3.10.2")),
     ],

@@ -14,7 +14,7 @@ from profiler.cluster.connection import ClusterError, connected, load_ray, read_
     ("module", "said"),
     [
         (None, "Ray is not installed here"),
-        (types.SimpleNamespace(__version__="2.9.3"), "this Ray is too old; expected 2.44 or newer; got 2.9.3"),
+        (types.SimpleNamespace(__version__="2.9.3"), "this Ray is too old; expected 2.55 or newer; got 2.9.3"),
         (types.SimpleNamespace(__version__="unknown"), "this Ray is too old"),
     ],
 )

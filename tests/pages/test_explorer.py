@@ -49,9 +49,10 @@ def asked(page: Page) -> None:
 
 
 def settled(page: Page) -> None:
-    """Until an answer is shown and no other is under way."""
+    """Until an answer is shown, all of it is drawn, and no other is under way."""
     expect(page.locator("#results")).to_be_visible()
     expect(page.locator("#answer")).to_have_attribute("aria-busy", "false")
+    expect(page.locator("figure[aria-busy=true]")).to_have_count(0)
 
 
 def paths(page: Page, method: str = "POST") -> list[str]:

@@ -97,6 +97,7 @@ export class Figure {
     if (this.#inView || this.#width === 0) this.draw();
     else {
       stale.add(this);
+      this.#node.setAttribute("aria-busy", "true");
       plan();
     }
   }
@@ -104,6 +105,7 @@ export class Figure {
   /** Draw the latest data. */
   draw() {
     stale.delete(this);
+    this.#node.setAttribute("aria-busy", "false");
     if (this.#data === null) return;
     this.#width = this.#place.clientWidth;
     if (this.#width === 0) return;

@@ -110,10 +110,9 @@ function reasonsOf({ reasons }) {
 
 function alternatives(answer) {
   const { candidate, speedup, acceptance, memory } = answer;
-  const cells = (one, text) => [
-    [methodWith(one.method, one.draft), null], [String(one.k), "number"], [times(one.end_to_end.value), "number"],
-    [within(one.end_to_end), "number"], [times(one.tpot.value), "number"], [chance(one.probability), "number"],
-    [one.tokens.toFixed(2), "number"], [gib(one.bytes), "number"], [text, null],
+  const cells = (one, why) => [
+    [methodWith(one.method, one.draft), why], String(one.k), times(one.end_to_end.value), within(one.end_to_end),
+    times(one.tpot.value), chance(one.probability), one.tokens.toFixed(2), gib(one.bytes),
   ];
   const chosen = cells({
     ...candidate, k: candidate.num_speculative_tokens, ...speedup, probability: answer.probability,
@@ -124,13 +123,12 @@ function alternatives(answer) {
   const others = answer.alternatives.filter((other) => !same(other)).map((other) => cells({
     ...other, k: other.num_speculative_tokens, ...other.speedup, tokens: other.tokens_per_step, bytes: other.drafter_bytes,
   }, sentence(other.text.includes(": ") ? other.text.slice(other.text.indexOf(": ") + 2) : other.text)));
-  const header = ["Method", "k", "end to end", "90% interval", "per token", "chance", "tokens a step", "weights", ""];
+  const header = ["Method", "k", "end to end", "90% interval", "per token", "chance", "tokens a step", "weights"];
   byId("alternatives").replaceChildren(
-    el("thead", {}, el("tr", {}, header.map((text, i) =>
-      text === "" ? el("th", { scope: "col" }, el("span", { class: "unseen" }, "Why"))
-        : el("th", { scope: "col", class: i > 0 && "number" }, text)))),
-    el("tbody", {}, [chosen, ...others].map((row, i) => el("tr", { class: i === 0 && "chosen" }, row.map(([text, kind], j) =>
-      (j === 0 ? el("th", { scope: "row" }, text) : el("td", { class: kind }, text)))))),
+    el("thead", {}, el("tr", {}, header.map((text, i) => el("th", { scope: "col", class: i > 0 && "number" }, text)))),
+    el("tbody", {}, [chosen, ...others].map(([[name, why], ...numbers], i) => el("tr", { class: i === 0 && "chosen" },
+      el("th", { scope: "row" }, name, el("small", {}, why)),
+      numbers.map((text) => el("td", { class: "number" }, text))))),
   );
 }
 

@@ -1,8 +1,8 @@
 """What of a request and its answer is kept? Everything but the prompts, unless the client asked to keep them.
 
 Of the prompts stay their number, a SHA-256 over all of them (so that two requests about the same prompts are known as
-such; over their features, where those came instead), and what the answer says of the workload: shares, lengths,
-languages. An embedded profile is kept once, in a table of its own, and the request then names it.
+such; over their features, where those came instead and are kept), and what the answer says of the workload: shares,
+lengths, languages. An embedded profile is kept once, in a table of its own, and the request then names it.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def profile_record(profile: Profile, *, asked_by: str | None, key: str | None = 
 
 
 def _request_text(post: RecommendationPost) -> str:
-    left_out: dict[str, Any] = dict.fromkeys(("prompts", "workload", "store_prompts", "labels", "note"), True)
+    left_out: dict[str, Any] = dict.fromkeys(("prompts", "store_prompts", "labels", "note"), True)
     return post.model_dump_json(exclude=left_out | {"evidence": {"profile", "profile_id"}}, exclude_none=True)
 
 

@@ -1,7 +1,7 @@
 // How does a stored recommendation open in the explorer, which holds its state in its link?
 //
-// Where the prompts were kept, the service reads their features and the view is as it was. Where not, which is the
-// rule, the explorer has everything but them: they are chosen there anew.
+// Where features were asked about, they were kept; where prompts were kept, the service reads their features: the view is
+// as it was. Where neither, the explorer has everything but the prompts: they are chosen there anew.
 
 import { el } from "../elements.js";
 import { EMPTY, linkOf } from "../explorer/state.js";
@@ -26,7 +26,7 @@ export async function explorerLink(whole, failed) {
         failed(error);
       }
     });
-  } else {
+  } else if (state.features === null) {
     said.push("Choose the prompts there: they were not kept.");
   }
   return { link, hint: said.join(" ") };
@@ -74,6 +74,8 @@ function stateOf({ request, profile_id: profileId }) {
     tp: deployment.tensor_parallel_size,
     maxLen: deployment.max_model_len,
     memory: deployment.gpu_memory_utilization,
+    features: request.workload,
+    source: request.workload && "kept features",
     kv: deployment.kv_cache_dtype === "auto" ? null : deployment.kv_cache_dtype,
     objective: policy.objective,
     minimum: policy.min_speedup,

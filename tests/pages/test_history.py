@@ -246,11 +246,14 @@ def test_one_is_opened_whole_by_its_row_and_by_its_address(browser, kept, label)
 
 
 def test_one_is_opened_in_the_explorer_with_what_the_history_has_of_its_prompts(browser, kept, label):
-    """Kept prompts give the same view; without them all but the prompts is there; what is left out is told."""
+    """Kept prompts or features give the same view; without, all but the prompts is there; what is left out is told."""
     traffic = {"concurrency": 12, "temperature": 0.5, "output_tokens": 300, "cached_prefix_share": 0.5}
     with_prompts = keep(kept, label, store_prompts=True, traffic=traffic)
     without = keep(kept, label, traffic=traffic)
-    for made, verdict in ((with_prompts, True), (without, False)):
+    file = {"content-type": "application/octet-stream"}
+    features = kept.post("/v1/workloads?name=p.txt", content=b"Name three rivers.", headers=file).json()
+    of_features = keep(kept, label, traffic=traffic, prompts=[], workload=features)
+    for made, verdict in ((with_prompts, True), (of_features, True), (without, False)):
         with opened(browser, str(kept.base_url), f"/history?recommendation={made['id']}") as page:
             sheet = page.get_by_role("dialog")
             expect(sheet).to_contain_text("It does not take traffic.cached_prefix_share.")

@@ -10,6 +10,7 @@ import tempfile
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.supervisors import Multiprocess
 
 from api.app import create_app
 from api.operation.logs import configuration
@@ -56,11 +57,16 @@ def _serve_in_processes(settings: Settings) -> int:
     """
     with tempfile.TemporaryDirectory(prefix="specworth-metrics-") as folder:
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
-        uvicorn.run(
+        config = uvicorn.Config(
             "api.commands.run_serve:application", factory=True, workers=settings.processes, host=settings.host,
             port=settings.port, log_config=None, access_log=False, server_header=False,
             timeout_graceful_shutdown=settings.shutdown_s,
         )  # fmt: skip
+        listening = config.bind_socket()
+        # asyncio does so for sockets of its own alone. Without it an answer's body waits for the acknowledgement of its
+        # head, which a client puts off by 40 ms. Connections have it from the socket that accepts them.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        Multiprocess(config, sockets=[listening]).run()
     return 0
 
 

@@ -68,9 +68,11 @@ class LocalCluster:
 def running_cluster() -> Iterator[LocalCluster]:
     """A head without resources; nothing of the cluster is left after the block."""
     folder = tempfile.mkdtemp(prefix="sw-ray-", dir="/tmp")  # short: Ray's sockets lie below it
+    (Path(folder) / "ray").mkdir()  # where Ray notes the latest cluster of TMPDIR
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     child = subprocess.Popen(
-        [sys.executable, __file__, folder], env=environment | {"RAY_USAGE_STATS_ENABLED": "0"}, text=True,
+        [sys.executable, __file__, folder], text=True,
+        env=environment | {"RAY_USAGE_STATS_ENABLED": "0", "TMPDIR": folder},  # a killed node leaves its tasks' folders
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=(Path(folder) / "told").open("w"), start_new_session=True,
     )  # fmt: skip
     try:

@@ -2,7 +2,7 @@
 
 JSON as RFC 8259 has it, in UTF-8: no NaN or Infinity, no lone surrogates, one value. Refused besides: a key that stands
 twice in an object (parsers keep the last silently), nesting deeper than a limit, numbers too large for a double, and
-more than a million values: 32 MiB of `[],` are 11 million lists, which took 1.5 GB and the worker for half a minute.
+more than a million values: 32 MiB of `[],` are 11 million lists, which took 1.5 GB and the worker for many seconds.
 
 orjson decides what is JSON; the standard library's scanner then reads once more for repeated keys, because orjson does
 not tell them. Measured on this: 0.07 ms for 14 KB with 20 chats, 66 ms for 29 MB of long prompts (orjson: 0.02 and

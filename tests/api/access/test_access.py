@@ -28,12 +28,18 @@ ROUTES = [
     ("POST", "/v1/workloads", "advise", 415),
     ("POST", "/v1/explorations", "advise", 400),
     ("POST", "/v1/gates", "advise", 400),
+    ("POST", "/v1/capacity-plans", "advise", 400),
+    ("POST", "/v1/comparisons", "profile", 400),
+    ("POST", "/v1/comparisons/prompts", "profile", 415),
     ("POST", "/v1/profiles:import", "profile", 400),
     ("POST", "/v1/profiles", "profile", 400),
     ("GET", "/v1/profiles/jobs", "read", 200),
     ("GET", f"/v1/profiles/jobs/{ID}", "read", 404),
     ("GET", f"/v1/profiles/jobs/{ID}/events", "read", 404),
     ("DELETE", f"/v1/profiles/jobs/{ID}", "profile", 404),
+    ("DELETE", f"/v1/profiles/jobs/{ID}/record", "admin", 404),
+    ("GET", f"/v1/profiles/{ID}/report.html", "read", 404),
+    ("GET", f"/v1/recommendations/{ID}/report.html", "read", 404),
     ("GET", "/v1/profiles", "read", 200),
     ("GET", f"/v1/profiles/{ID}", "read", 404),
     ("DELETE", f"/v1/profiles/{ID}", "admin", 404),
@@ -88,7 +94,10 @@ def test_each_route_opens_to_its_scope_and_to_admin_alone(guarded, method, path,
 def test_every_route_is_in_the_table_or_open(guarded):
     """A route that is added must be told who may use it."""
     client, _ = guarded
-    known = {(method, path.replace(ID, "{id}", 1).replace(ID, "{other}")) for method, path, _, _ in ROUTES}
+    known = {
+        (method, path.replace(ID, "{id}", 1).replace(ID, "{other}").replace(".html", ".{kind}"))
+        for method, path, _, _ in ROUTES
+    }
     paths = client.get("/openapi.json").json()["paths"]
     served = {(method.upper(), path) for path, methods in paths.items() for method in methods}
     assert served == known | {("GET", path) for path in ("/healthz", "/readyz")}

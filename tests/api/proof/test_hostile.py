@@ -252,7 +252,7 @@ def parquet_bomb() -> bytes:
     return written.getvalue()
 
 
-GZIP_BOMB = gzip.compress(b" " * 2**26) * 16  # members one after the other are one stream
+GZIP_BOMB = gzip.compress(b" " * 2**26, mtime=0) * 16  # members one after the other are one stream
 ZSTD_BOMB = zstandard.ZstdCompressor(level=3).compress(b" " * 2**30)
 FILE_BOMBS = {
     "gzip": GZIP_BOMB, "zstd": ZSTD_BOMB, "bzip2": bz2.compress(b" " * 2**22), "xz": lzma.compress(b" " * 2**22),

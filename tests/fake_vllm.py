@@ -42,7 +42,9 @@ class Knobs:
     num_speculative_tokens: int = 0  # 0: no speculation, no counters
     api_key: str | None = None
     with_metrics: bool = True
-    fault: str | None = None  # "status 500", "broken json", "cut stream", "hang", "no usage", "restart", "exit"
+    fault: str | None = (
+        None  # "status 500", "broken json", "cut stream", "hang", "no usage", "restart", "exit", "beyond"
+    )
     fault_after: int = 0  # requests answered rightly before the fault
     answer: str = "word "
     per_request: bool = False  # metrics.speculative_decoding in the last event, as vLLM 0.32 does
@@ -223,6 +225,7 @@ def _text(body: dict) -> str:
 async def _stream(fake: FakeVllm, reply: web.StreamResponse, body: dict, fault: str | None) -> None:
     knobs = fake.knobs
     wanted, prompt_tokens = int(body["max_tokens"]), max(1, len(_text(body).split()))
+    wanted = 10**6 if fault == "beyond" else wanted
     histogram = [0] * (knobs.num_speculative_tokens + 1)
     counting = (body.get("stream_options") or {}).get("continuous_usage_stats")
     steps = []

@@ -57,7 +57,7 @@ async def scrape(session: aiohttp.ClientSession) -> Scrape | None:
     text = await fetch_metrics(session)
     if text is not None:
         with contextlib.suppress(EndpointError):
-            return read_scrape(text, at_s=time.monotonic())
+            return await asyncio.to_thread(read_scrape, text, at_s=time.monotonic())  # a large one takes seconds
     return None
 
 

@@ -27,6 +27,7 @@ from api.jobs.destinations import AllowList, read_address
 from api.settings import Settings
 from profiler.errors import EndpointError
 from profiler.load import Endpoint, Patience, Piece, RequestPlan, Served, serve_one
+from profiler.load.whole import TOKENS_BYTES, whole
 from profiler.metrics import Scrape
 from profiler.prompts.sample import Prompt
 from profiler.serving.inspection import ServerFacts, inspect_server
@@ -36,6 +37,8 @@ _STATUS = re.compile(r"HTTP (\d{3}): (.*)", re.DOTALL)
 _KEY_REMEDY = (
     "give the key of this server (api_key), or have the operator list the server and set SPECWORTH_ATTACH_API_KEY"
 )
+# A piece has a token or several; parsers of thoughts and tools may hold some text back and send it apart.
+_PIECES_OF_A_TOKEN, _PIECES = 2, 64
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,8 @@ class Arm:
     tell: Tell
     pace: Pace | None = None  # once it was sent the prompt
     text: str = ""
+    _most_tokens: int = 0  # that were asked for
+    _heard_of: int = 0  # pieces of this answer
     _pieces: list[int] = field(default_factory=list)  # tokens of each piece that brought some
     _ends: list[tuple[int, int]] = field(default_factory=list)  # tokens and characters after each
 
@@ -72,6 +77,7 @@ class Arm:
         """
         counting = {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
         extra = {**(plan.extra or {}), **counting}
+        self._most_tokens = plan.max_tokens or 0
         served = await self._sent(prompt, RequestPlan(**{**_fields(plan), "model": self.facts.model, "extra": extra}))
         if not served.ok and "chat template" in (served.error or ""):
             plain = {**_fields(plan), "model": self.facts.model, "extra": extra, "api": "completions"}
@@ -81,7 +87,7 @@ class Arm:
         return served
 
     async def _sent(self, prompt: Prompt, plan: RequestPlan) -> Served:
-        self.text, self._pieces, self._ends = "", [], []
+        self.text, self._heard_of, self._pieces, self._ends = "", 0, [], []
         self.pace = Pace(time.monotonic())
         return await serve_one(
             self.session, plan, prompt, index=0, patience=Patience(attempts=1), listen=self._heard
@@ -90,6 +96,7 @@ class Arm:
     def _heard(self, piece: Piece) -> str | None:
         assert self.pace is not None
         new = self.pace.take(piece)
+        self._heard_of += 1
         self.text += piece.text
         if new:
             self._pieces.append(new)
@@ -99,6 +106,8 @@ class Arm:
             self.tell("text", {"arm": self.name, "text": piece.text, "new_tokens": new, "at_ms": at_ms})
         if len(self.text) > self.limits.characters:
             return f"the answer grew beyond {self.limits.characters:,} characters and was ended"
+        if self.pace.tokens > self._most_tokens or self._heard_of > _PIECES_OF_A_TOKEN * self._most_tokens + _PIECES:
+            return f"the answer went on beyond the {self._most_tokens:,} tokens that were asked for and was ended"
         return None
 
     async def marks(self, acceptance: Acceptance | None) -> tuple[Spans, str | None]:
@@ -118,7 +127,8 @@ class Arm:
                 "tokenize", data=orjson.dumps(asked), headers={"Content-Type": "application/json"},
                 timeout=aiohttp.ClientTimeout(total=10.0),
             ) as reply:  # fmt: skip
-                found = orjson.loads(await reply.read()).get("token_strs") if reply.status == 200 else None
+                told = await whole(reply, most=TOKENS_BYTES) if reply.status == 200 else b"{}"
+                found = orjson.loads(told).get("token_strs")
                 if isinstance(found, list) and all(isinstance(token, str) for token in found):
                     return found
         return None

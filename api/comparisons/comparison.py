@@ -30,6 +30,7 @@ from api.comparisons.arm import Arm, Limits, opened
 from api.comparisons.machines import sharing
 from api.comparisons.pace import running_speedup
 from api.comparisons.request import ARMS, ArmName, ComparisonRequest
+from api.findings import shown
 from api.problems import unexpected
 from api.settings import Settings
 from profiler.errors import EndpointError, SpecworthError
@@ -145,7 +146,7 @@ class Comparison:
         if not same:
             raise EndpointError(
                 "the speculative server serves another model than the baseline",
-                expected=repr(baseline.facts.model), got=repr(speculative.facts.model),
+                expected=shown(baseline.facts.model), got=shown(speculative.facts.model),
                 remedy="if they are the same weights, serve both under one name (--served-model-name)",
             )  # fmt: skip
 

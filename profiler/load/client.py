@@ -16,12 +16,14 @@ from typing import Any
 
 import aiohttp
 import orjson
+from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 
 from profiler.errors import EndpointError
 from profiler.load.connection import PinnedResolver, refusing_redirects
 from profiler.load.patience import Patience, retry_after_s
 from profiler.load.request import RequestPlan
 from profiler.load.stream import AnswerStream, Listener
+from profiler.load.whole import LISTING_BYTES, METRICS_BYTES, TooLongError, beginning, whole
 from profiler.prompts.sample import Prompt
 
 _DATA = b"data:"
@@ -144,7 +146,7 @@ async def _send(
         async with session.post(path, data=body, headers=headers) as reply:
             if reply.status != 200:
                 put_off = retry_after_s(reply.status, reply.headers.get("Retry-After"))
-                error = f"HTTP {reply.status}: {(await reply.text())[:300]}"
+                error = f"HTTP {reply.status}: {(await beginning(reply))[:300]}"
             else:
                 async for line in reply.content:
                     if line.startswith(_DATA):
@@ -155,7 +157,7 @@ async def _send(
         raise
     except TimeoutError:
         error = "no answer in time"
-    except (aiohttp.ClientError, OSError, ValueError) as broken:
+    except (aiohttp.ClientError, HttpProcessingError, OSError, ValueError) as broken:
         error = _told(broken)
     ended = time.monotonic()
     if stream.error_code is not None and stream.first_s is None:
@@ -185,6 +187,10 @@ def _told(broken: Exception) -> str:
     """A broken connection in a few words; aiohttp's own name its TLS settings, too."""
     if isinstance(broken, aiohttp.ClientConnectorError):
         return f"cannot connect: {(broken.os_error.strerror or str(broken.os_error)).lower()}"
+    if isinstance(broken, LineTooLong):  # no ClientError, unlike all else that aiohttp raises while it reads
+        return "a line without end in the stream"
+    if isinstance(broken, TooLongError):
+        return str(broken)
     return f"{type(broken).__name__}: {broken}" if str(broken) else type(broken).__name__
 
 
@@ -203,7 +209,7 @@ async def served_models(session: aiohttp.ClientSession, *, url: str) -> list[dic
                     got=f"HTTP {reply.status}",
                     remedy="set it in the environment variable that --api-key-env names",
                 )
-            text = await reply.read()
+            text = await whole(reply, most=LISTING_BYTES)
             entries = orjson.loads(text).get("data") if reply.status == 200 else None
     except (aiohttp.ClientError, OSError, TimeoutError) as broken:
         raise EndpointError(
@@ -224,6 +230,7 @@ async def fetch_metrics(session: aiohttp.ClientSession) -> str | None:
     """The text of /metrics; None where the server has none."""
     try:
         async with session.get("metrics", timeout=aiohttp.ClientTimeout(total=15.0)) as reply:
-            return await reply.text(errors="replace") if reply.status == 200 else None
+            text = await whole(reply, most=METRICS_BYTES) if reply.status == 200 else None
+            return None if text is None else text.decode(errors="replace")
     except (aiohttp.ClientError, OSError, TimeoutError):
         return None

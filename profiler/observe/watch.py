@@ -7,6 +7,7 @@ refused at once. Ending the wait early (Ctrl-C) reads once more and keeps what w
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from profiler.errors import EndpointError, InputError
+from profiler.load.whole import METRICS_BYTES
 from profiler.metrics import Scrape, read_scrape
 from profiler.observe.served import choose_model
 
@@ -117,7 +119,8 @@ def watch(
 
 def _reading(client: httpx.Client, root: str, *, timeout_s: float = _TIMEOUT_S) -> Scrape:
     try:
-        reply = client.get("/metrics", follow_redirects=True, timeout=timeout_s)
+        with client.stream("GET", "/metrics", follow_redirects=True, timeout=timeout_s) as reply:
+            text = _whole(reply, within_s=timeout_s) if reply.status_code == 200 else ""
     except httpx.HTTPError as error:
         raise EndpointError(
             f"{root} does not answer",
@@ -134,14 +137,27 @@ def _reading(client: httpx.Client, root: str, *, timeout_s: float = _TIMEOUT_S) 
             got=f"HTTP {reply.status_code}",
             remedy="serve without --disable-log-stats, and ask the server itself rather than a router before it",
         )
-    return read_scrape(reply.text, at_s=at_s, url=f"{root}/metrics")
+    return read_scrape(text, at_s=at_s, url=f"{root}/metrics")
+
+
+def _whole(reply: httpx.Response, *, within_s: float) -> str:
+    """The answer's text; httpx waits for each part of one alone, so that a server could send for ever."""
+    found, began = bytearray(), time.monotonic()
+    for part in reply.iter_bytes():
+        found += part
+        if len(found) > METRICS_BYTES:
+            raise httpx.ReadError(f"it sends more than {METRICS_BYTES:,} bytes where metrics are due")
+        if time.monotonic() - began > within_s:
+            raise httpx.ReadTimeout(f"no whole answer within {within_s:g} s")
+    return found.decode(errors="replace")
 
 
 def _version(client: httpx.Client) -> str | None:
     """What /version says; older servers and routers do not have it."""
     try:
-        answer = client.get("/version").json()
-    except (httpx.HTTPError, ValueError):
+        with client.stream("GET", "/version") as reply:
+            answer = json.loads(_whole(reply, within_s=_TIMEOUT_S))
+    except (httpx.HTTPError, ValueError, RecursionError):
         return None
     version = answer.get("version") if isinstance(answer, dict) else None
     return version if isinstance(version, str) else None

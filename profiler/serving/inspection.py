@@ -22,6 +22,7 @@ import orjson
 
 from profiler.errors import EndpointError
 from profiler.load.client import fetch_metrics, served_models
+from profiler.load.whole import LISTING_BYTES, TOKENS_BYTES, whole
 from profiler.metrics import Scrape, read_gauges, read_scrape, speculation_counters
 
 # Device nodes of NVIDIA, AMD, Intel Gaudi, TPU and Ascend accelerators on Linux.
@@ -92,7 +93,7 @@ def _entry(entries: list[dict[str, Any]], model: str | None, *, url: str) -> Map
             return entry
     raise EndpointError(
         f"{url} does not serve {model!r}",
-        expected="one of " + ", ".join(repr(entry["id"]) for entry in named[:8]) if named else "a served model",
+        expected="one of " + ", ".join(repr(entry["id"][:80]) for entry in named[:8]) if named else "a served model",
         remedy="name it with --model",
     )
 
@@ -100,7 +101,7 @@ def _entry(entries: list[dict[str, Any]], model: str | None, *, url: str) -> Map
 async def _version(session: aiohttp.ClientSession) -> str | None:
     with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError, orjson.JSONDecodeError, AttributeError):
         async with session.get("version", timeout=aiohttp.ClientTimeout(total=15.0)) as reply:
-            found = orjson.loads(await reply.read()).get("version") if reply.status == 200 else None
+            found = orjson.loads(await whole(reply, most=LISTING_BYTES)).get("version") if reply.status == 200 else None
             return found if isinstance(found, str) else None
     return None
 
@@ -199,6 +200,6 @@ async def count_prompt_tokens(session: aiohttp.ClientSession, body: Mapping[str,
             "tokenize", data=orjson.dumps(asked), headers={"Content-Type": "application/json"},
             timeout=aiohttp.ClientTimeout(total=30.0),
         ) as reply:  # fmt: skip
-            count = orjson.loads(await reply.read()).get("count") if reply.status == 200 else None
+            count = orjson.loads(await whole(reply, most=TOKENS_BYTES)).get("count") if reply.status == 200 else None
             return count if isinstance(count, int) else None
     return None

@@ -137,6 +137,7 @@ def test_in_turn_the_second_waits_for_the_first(service):
     ("knobs", "line"),
     [
         ({"fault": "cut stream"}, "the server broke off after its first token; expected a whole answer; got a str"),
+        ({"fault": "beyond"}, "the server failed after 13 tokens; got the answer went on beyond the 12 tokens"),
         ({"fault": "broken json"}, "the server failed after its first token; got broken JSON in the stream"),
         ({"fault": "status 500"}, "the server refused the prompt: HTTP 500; got told to fail"),
         ({"put_off": 9}, "the server puts requests off: HTTP 429; got too many requests; try again later"),

@@ -1,24 +1,27 @@
 """Whatever a server streams, a request is a record: an answer, or what was wrong with it; never an exception."""
 
 import asyncio
+import gzip
 
 import pytest
 from aiohttp import web
 
 from profiler.errors import EndpointError
 from profiler.load import Endpoint, Patience, Piece, RequestPlan, Served, run_wave, serve_one
-from profiler.load.client import served_models
+from profiler.load.client import fetch_metrics, served_models
+from profiler.load.whole import METRICS_BYTES
 from profiler.prompts.sample import Message, Prompt
 
 DONE = b"data: [DONE]\n\n"
 
 
-def answered(path: str, body: bytes, ask):
+def answered(path: str, body: bytes, ask, *, status: int = 200, head: dict[str, str] | None = None):
     """What `ask(session, url)` makes of a server that answers this."""
+    headers = {"Content-Type": "text/event-stream"} | (head or {})
 
     async def go():
         async def handler(_: web.Request) -> web.Response:
-            return web.Response(body=body, content_type="text/event-stream")
+            return web.Response(body=body, status=status, headers=headers)
 
         application = web.Application()
         application.router.add_route("*", path, handler)
@@ -35,13 +38,13 @@ def answered(path: str, body: bytes, ask):
     return asyncio.run(go())
 
 
-def streamed(body: bytes) -> Served:
+def streamed(body: bytes, *, status: int = 200, head: dict[str, str] | None = None) -> Served:
     async def ask(session, url):
         prompts = [(0, Prompt(messages=(Message("user", "say something"),)))]
         plan, hasty = RequestPlan(model="m"), Patience(attempts=1)
         return await run_wave(session, plan, prompts, concurrency=1, with_metrics=False, patience=hasty)
 
-    wave = answered("/v1/chat/completions", body, ask)
+    wave = answered("/v1/chat/completions", body, ask, status=status, head=head)
     assert wave.put_off in (0, 1)
     return wave.served[0]
 
@@ -55,6 +58,7 @@ def streamed(body: bytes) -> Served:
         (b"data: null\n\n" + DONE, "no object"),
         (b"data: []\n\n" + DONE, "no object"),
         (b"data: " + b"x" * 200_000 + b"\n\n" + DONE, "broken JSON"),
+        (b"data: " + b"x" * 5_000_000, "a line without end"),
         (b'data: {"choices": 3}\n\n' + DONE, "unknown form"),
         (b'data: {"choices": [null]}\n\n' + DONE, "unknown form"),
         (b'data: {"choices": [{"delta": 5}]}\n\n' + DONE, "no usage"),
@@ -120,3 +124,41 @@ def test_models_of_another_form_are_no_server_of_ours(data: bytes) -> None:
 
     with pytest.raises(EndpointError, match="no OpenAI-style server"):
         answered("/v1/models", b'{"data": ' + data + b"}", ask)
+
+
+@pytest.mark.parametrize("head", [{}, {"Content-Type": "text/plain; charset=rot13"}])
+def test_a_refusal_is_told_by_its_beginning(head: dict[str, str]) -> None:
+    """Of megabytes some characters, in whatever encoding they claim to be."""
+    served = streamed(b"no \xff" + b"x" * 5_000_000, status=500, head=head)
+    assert served.error is not None
+    assert served.error.startswith("HTTP 500: no \ufffdxxx")
+    assert len(served.error) < 400
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_answer_that_is_too_long_is_not_read(packed: bool) -> None:
+    """Also where few bytes are sent that unpack to many; without /metrics a server is measured all the same."""
+    many = b'{"data": [' + b" " * 2 * METRICS_BYTES
+    head = {"Content-Encoding": "gzip"} if packed else {}
+    body = gzip.compress(many) if packed else many
+
+    async def listed(session, url):
+        return await served_models(session, url=url)
+
+    with pytest.raises(EndpointError, match="does not answer; got it sends more than 1,048,576 bytes"):
+        answered("/v1/models", body, listed, head=head)
+
+    async def counted(session, url):
+        return await fetch_metrics(session)
+
+    assert answered("/metrics", body, counted, head=head) is None
+
+
+def test_metrics_in_an_encoding_that_is_none_are_read() -> None:
+    """Names and figures are ASCII, whatever the server says."""
+
+    async def counted(session, url):
+        return await fetch_metrics(session)
+
+    head = {"Content-Type": "text/plain; charset=rot13"}
+    assert answered("/metrics", b"vllm:a 1\n\xff", counted, head=head) == "vllm:a 1\n\ufffd"

@@ -201,6 +201,7 @@ def test_a_fresh_server_says_nothing_of_lengths():
         ('{"a": 1}', "JSON"),
         ("go_goroutines 12\n", "no vLLM series"),
         ("", "an empty answer"),
+        ("vllm:a 1\n" * 1_000_000, "sends more than 8,388,608 bytes where metrics are due"),
     ],
 )
 def test_an_endpoint_that_is_not_vllm_is_one_line(answer, said):

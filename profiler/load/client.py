@@ -23,7 +23,15 @@ from profiler.load.connection import PinnedResolver, refusing_redirects
 from profiler.load.patience import Patience, retry_after_s
 from profiler.load.request import RequestPlan
 from profiler.load.stream import AnswerStream, Listener
-from profiler.load.whole import LISTING_BYTES, METRICS_BYTES, TooLongError, beginning, whole
+from profiler.load.whole import (
+    LISTING_BYTES,
+    METRICS_BYTES,
+    STREAM_BYTES,
+    TOKEN_BYTES,
+    TooLongError,
+    beginning,
+    whole,
+)
 from profiler.prompts.sample import Prompt
 
 _DATA = b"data:"
@@ -126,18 +134,20 @@ async def serve_one(
         listen: is told each piece of the answer as it comes.
     """
     body = orjson.dumps(plan.body(prompt, max_tokens=max_tokens), option=orjson.OPT_NON_STR_KEYS)
+    most = STREAM_BYTES + TOKEN_BYTES * (max_tokens or plan.asked_tokens(prompt))
 
     async def attempt() -> Served:
-        return await _send(session, plan.path.lstrip("/"), body, index=index, listen=listen)
+        return await _send(session, plan.path.lstrip("/"), body, index=index, most_bytes=most, listen=listen)
 
     served, retries, waited_s = await (patience or Patience()).keep_trying(attempt, until_s=until_s)
     return replace(served, retries=retries, waited_s=waited_s) if retries else served
 
 
 async def _send(
-    session: aiohttp.ClientSession, path: str, body: bytes, *, index: int, listen: Listener | None
+    session: aiohttp.ClientSession, path: str, body: bytes, *, index: int, most_bytes: int, listen: Listener | None
 ) -> Served:
     stream = AnswerStream(listen)
+    size = 0
     put_off: float | None = None
     started = time.monotonic()
     error: str | None = None
@@ -149,6 +159,10 @@ async def _send(
                 error = f"HTTP {reply.status}: {(await beginning(reply))[:300]}"
             else:
                 async for line in reply.content:
+                    size += len(line)
+                    if size > most_bytes:
+                        error = f"the stream went on beyond {most_bytes:,} bytes, more than the tokens asked for have"
+                        break
                     if line.startswith(_DATA):
                         stream.take(line[len(_DATA) :].strip(), time.monotonic())
                         if stream.error is not None:

@@ -1,4 +1,4 @@
-"""How much of an answer that is not streamed is read? As much as such an answer has, and no byte more.
+"""How much of an answer is read? As much as such an answer has, and no byte more.
 
 A server that never ends an answer, or packs one a thousandfold, would otherwise fill this process: within the seconds
 that it is waited for, loopback carries gigabytes.
@@ -12,6 +12,8 @@ LISTING_BYTES = 2**20  # /v1/models, /version
 TOKENS_BYTES = 2**24  # /tokenize: 8 bytes for an id, some 10 for a token's text; of prompts of up to a million tokens
 METRICS_BYTES = 2**23  # of one engine some 100 kB, and as much again for each data-parallel rank
 REFUSAL_BYTES = 2**16  # of which a message shows 300 characters
+STREAM_BYTES = 2**20  # comments, and what stands in the last event alone
+TOKEN_BYTES = 2**13  # of each token that was asked for: an event has some 300 bytes, 2,000 with its 20 likeliest others
 
 
 class TooLongError(aiohttp.ClientError):

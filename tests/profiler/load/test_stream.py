@@ -59,6 +59,7 @@ def streamed(body: bytes, *, status: int = 200, head: dict[str, str] | None = No
         (b"data: []\n\n" + DONE, "no object"),
         (b"data: " + b"x" * 200_000 + b"\n\n" + DONE, "broken JSON"),
         (b"data: " + b"x" * 5_000_000, "a line without end"),
+        (b": still here\n\n" * 400_000, "the stream went on beyond 3,145,728 bytes"),
         (b'data: {"choices": 3}\n\n' + DONE, "unknown form"),
         (b'data: {"choices": [null]}\n\n' + DONE, "unknown form"),
         (b'data: {"choices": [{"delta": 5}]}\n\n' + DONE, "no usage"),

@@ -47,7 +47,7 @@ class Chart:
     """Bars over concurrency, and what they say of the crossover."""
 
     bars: tuple[Bar, ...]
-    crossover: int | None  # the largest concurrency that pays
+    crossover: int | None  # up to where it pays without a gap
     caption: str
 
     def crosses_before(self, index: int) -> bool:
@@ -130,8 +130,16 @@ def crossover_sentence(answer: Recommendation, minimum: float) -> str:
             return f"It reaches {times(minimum)} at every concurrency that this server can hold."
     elif len(answer.enable_ranges) == 1 and answer.enable_ranges[0][0] == 1:
         return f"It reaches {times(minimum)} up to {answer.crossover_concurrency:,} concurrent requests."
-    ranges = ", ".join(f"{low:,} to {high:,}" for low, high in answer.enable_ranges)
+    ranges = ", ".join(f"{low:,} to {high:,}" if low < high else f"{low:,}" for low, high in answer.enable_ranges)
     return f"It reaches {times(minimum)} at {ranges} concurrent requests."
+
+
+def pays_up_to(answer: Recommendation) -> int | None:
+    """Up to how many at once it pays without a gap in which it loses; None where charts mark nothing."""
+    ranges = answer.enable_ranges
+    if not ranges or ranges[0][0] > 1:
+        return None
+    return ranges[0][1] if len(ranges) > 1 or answer.crossover_reason == "found" else None
 
 
 def numbers(answer: Recommendation, request: RecommendationRequest) -> Table:
@@ -164,12 +172,11 @@ def _chart(answer: Recommendation, request: RecommendationRequest) -> Section:
         )
         for point in answer.curve
     )
-    crossover = answer.crossover_concurrency if answer.crossover_reason == "found" else None
     caption = crossover_sentence(answer, minimum)
     if answer.configuration.schedule:
         k = draft_tokens(answer.candidate.num_speculative_tokens)
         caption += f" All of it is with {k} at every batch size, without the schedule below."
-    return Section(f"Speedup {spoken_objective(request)} by concurrency", Chart(bars, crossover, caption))
+    return Section(f"Speedup {spoken_objective(request)} by concurrency", Chart(bars, pays_up_to(answer), caption))
 
 
 def memory_plan(answer: Recommendation) -> Table:

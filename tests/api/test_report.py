@@ -9,7 +9,16 @@ import shlex
 import pytest
 
 from advisor import RecommendationRequest, advise
-from api.report.content import Chart, Report, Section, Table, build_report, command_lines
+from api.report.content import (
+    Chart,
+    Report,
+    Section,
+    Table,
+    build_report,
+    command_lines,
+    crossover_sentence,
+    pays_up_to,
+)
 from api.report.markdown import markdown
 from api.report.terminal import print_report, print_table, printable
 from api.report.wording import as_sentence, chance
@@ -106,6 +115,31 @@ def test_the_chart_marks_traffic_and_crossover():
     text = io.StringIO()
     print_report(report, text)
     assert f"pays up to {chart.crossover:,}" in text.getvalue()
+
+
+def test_up_to_is_said_of_what_pays_without_a_gap():
+    """Where speculation pays again beyond a gap, the mark stands before the gap and the sentence tells both ranges."""
+    request = RecommendationRequest.model_validate(
+        {
+            "deployment": {"target": "meta-llama/Llama-3.1-8B-Instruct", "gpu": "H200"},
+            "traffic": {"concurrency": 16, "temperature": 0.0, "input_tokens": 128, "output_tokens": 128},
+        }
+    )
+    sample = PromptSample(
+        prompts=(Prompt((Message("user", "Return the invoice as JSON."),)),), format="texts", records=1, usable=1
+    )
+    answer = advise(request, sample=sample)
+    for ranges, reason, marked, said in (
+        ([(1, 138), (490, 490)], "found", 138, "at 1 to 138, 490 concurrent"),
+        ([(1, 138), (505, 1024)], "beyond_capacity", 138, "at 1 to 138, 505 to 1,024 concurrent"),
+        ([(1, 97)], "found", 97, "up to 97 concurrent"),
+        ([(1, 1024)], "beyond_capacity", None, "at every concurrency"),
+        ([(4, 97)], "found", None, "at 4 to 97 concurrent"),
+    ):
+        told = {"enable_ranges": ranges, "crossover_reason": reason, "crossover_concurrency": ranges[-1][1]}
+        so = answer.model_copy(update=told)
+        assert pays_up_to(so) == marked
+        assert said in crossover_sentence(so, 1.05)
 
 
 def test_markdown_has_every_section_and_no_markup_of_the_file(report):

@@ -9,7 +9,7 @@ from operator import mul
 
 from advisor import Recommendation, RecommendationRequest
 from advisor.recommendation import Interval
-from api.report.content import Table, cannot_run, crossover_sentence, memory_plan, spoken_objective
+from api.report.content import Table, cannot_run, crossover_sentence, memory_plan, pays_up_to, spoken_objective
 from api.report.review.document import Bars, Block, Curve, Figure, Grid, Prose, Reading, Stack
 from api.report.wording import GIB, as_sentence, draft_tokens, times
 from profiler.probe.profile import Counts, Profile
@@ -47,7 +47,7 @@ def speedup(answer: Recommendation, request: RecommendationRequest) -> Figure:
         Curve(
             y_label=f"speedup {spoken}", level=level, line=line, measured=measured, threshold=policy.min_speedup,
             pays=tuple(answer.enable_ranges),
-            crossover=answer.crossover_concurrency if answer.crossover_reason == "found" else None,
+            crossover=pays_up_to(answer),
             here=answer.workload.concurrency,
         ),
         Grid("Speedup by concurrency", Table(header, rows, notes)),

@@ -9,7 +9,7 @@ const MARGIN = { top: 18, right: 16, bottom: 40, left: 46 };
 
 /**
  * points: [{ concurrency, value, low, high }], rising. minimum: the threshold. here: the asked concurrency.
- * crossover: the largest concurrency that pays, null where there is none to show.
+ * crossover: up to how many at once it pays without a gap, null where there is none to show.
  */
 export function drawCurve(place, { points, minimum, here, crossover, caption }, width) {
   const last = points[points.length - 1].concurrency;

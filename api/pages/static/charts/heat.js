@@ -14,9 +14,9 @@ export function colour(speedup) {
   return `color-mix(in oklab, var(${speedup >= 1 ? "--mark" : "--second"}) ${Math.round(6 + 54 * share)}%, var(--surface))`;
 }
 
-/** Where a value lies among the steps of a scale, between them by the logarithm; null outside. */
+/** Where a value lies among the steps of a scale, between them by the logarithm; below them at the first, null above. */
 function position(steps, value) {
-  if (value < steps[0] / 1.5 || value > steps[steps.length - 1] * 1.5) return null;
+  if (value > steps[steps.length - 1] * 1.5) return null;
   const inside = Math.min(Math.max(value, steps[0]), steps[steps.length - 1]);
   const next = Math.max(1, steps.findIndex((step) => step >= inside));
   const [low, high] = [steps[next - 1], steps[next]];

@@ -28,12 +28,18 @@ function verdict({ headline, recommendation: answer }, minimum) {
     el("div", {}, el("dt", {}, name), el("dd", {}, figure, el("small", {}, more)))));
 }
 
+/** Up to how many at once it pays without a gap; null where that is not to be marked. */
+function paysUpTo({ enable_ranges: ranges, crossover_reason: reason }) {
+  if (ranges.length === 0 || ranges[0][0] > 1) return null;
+  return ranges.length > 1 || reason === "found" ? ranges[0][1] : null;
+}
+
 function curveOf({ recommendation: answer, crossover }, objective, minimum) {
   return {
     points: answer.curve.map((point) => ({ concurrency: point.concurrency, ...point[objective] })),
     minimum,
     here: answer.workload.concurrency,
-    crossover: answer.crossover_reason === "found" ? answer.crossover_concurrency : null,
+    crossover: paysUpTo(answer),
     caption: `${crossover} The band holds the true value with 90%.`,
   };
 }
@@ -43,8 +49,8 @@ function mapOf({ recommendation: answer, map }, minimum, chosen) {
     map, minimum, chosen,
     here: { concurrency: answer.workload.concurrency, input: answer.workload.input_tokens },
     caption: `Of ${methodWith(answer.candidate.method, answer.candidate.draft)} with k = ${answer.candidate.num_speculative_tokens}, `
-      + `all else as asked. The dark line parts what pays from what does not; right of a dashed one requests wait for the `
-      + `cache. The circle is your traffic; a click on a cell moves it there.`,
+      + `all else as asked. The thick line parts what pays from what does not; right of a dashed one requests wait for the `
+      + `cache. The circle is your traffic, where it lies on the map; a click on a cell moves it there.`,
   };
 }
 

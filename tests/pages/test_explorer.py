@@ -301,6 +301,19 @@ def test_an_unknown_model_is_told_with_the_nearest_beside_its_field(browser, own
         assert page.get_by_label("Target model").get_attribute("aria-invalid") is None
 
 
+def test_what_was_answered_before_a_refusal_is_paled(browser, own):
+    """The message stands right under the field that it is about; the last answer is of something else, and looks it."""
+    with opened(browser, own, tolerate=lambda line: "422" in line) as page:
+        asked(page)
+        expect(page.locator("#results")).not_to_have_class("stale")
+        name(page, "GPU", "H999")
+        expect(page.locator("label:has(#gpu) + #target-problem")).to_contain_text("H999")
+        expect(page.locator("#results")).to_have_class("stale")
+        name(page, "GPU", GPU)
+        expect(page.locator("#target-problem")).to_be_hidden()
+        expect(page.locator("#results")).not_to_have_class("stale")
+
+
 def test_a_config_json_stands_for_a_model_that_is_not_listed(browser, own):
     """Pasted as it is; what is no JSON is one line, and a config that cannot be served is told by the service."""
     with opened(browser, own, tolerate=lambda line: "422" in line) as page:
@@ -413,5 +426,8 @@ def test_print_shows_the_answer_alone(browser, own):
             expect(page.locator(hidden)).to_be_hidden()
         for shown in ("#verdict", "#curve svg", "#map svg", "#command"):
             expect(page.locator(shown)).to_be_visible()
+        drawn = """svg => { svg.setAttribute("width", 5000); return svg.getBoundingClientRect().width; }"""
+        for chart in ("#curve svg", "#map svg"):  # paper is narrower than the screen that they were drawn for
+            assert page.locator(chart).evaluate(drawn) < 5000
         picture(page, "explorer-print")
         assert len(page.pdf()) > 20_000

@@ -41,10 +41,14 @@ function refusals(error = null) {
   for (const id of Object.values(FIELDS)) byId(id).removeAttribute("aria-invalid");
   clearProblem(byId("target-problem"));
   clearProblem(byId("answer-problem"));
+  byId("results").classList.toggle("stale", error !== null); // what stands there was of something else
   if (error === null) return;
   const place = error.errors[0]?.field ?? "";
   const found = Object.entries(FIELDS).find(([field]) => place.startsWith(field));
-  if (found !== undefined) byId(found[1]).setAttribute("aria-invalid", "true");
+  if (found !== undefined) {
+    byId(found[1]).setAttribute("aria-invalid", "true");
+    byId(found[1]).closest("label").after(byId("target-problem")); // in sight of who typed it
+  }
   showProblem(byId(found === undefined ? "answer-problem" : "target-problem"), error);
 }
 

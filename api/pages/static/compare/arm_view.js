@@ -1,6 +1,6 @@
 // One answer as it comes: state, figures, text, and which of it was drafted.
 
-import { el } from "../elements.js";
+import { el, showProblem } from "../elements.js";
 import { count, percent } from "../formatting.js";
 
 const STATES = {
@@ -129,8 +129,7 @@ export class ArmView {
 
   failed(line) {
     const { problem } = this.#parts;
-    problem.textContent = line.charAt(0).toUpperCase() + line.slice(1);
-    problem.hidden = false;
+    showProblem(problem, { message: line });
     this.become("failed");
   }
 

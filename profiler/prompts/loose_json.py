@@ -23,7 +23,7 @@ Notation = Literal["python", "comments"]
 
 _PYTHON = re.compile(r"[\s(\[]*\{\s*'(?:[^'\\\n]|\\.)*'\s*:|\s*[(\[]\s*'")
 # A text in quotes (kept), the beginning of one that does not end, and what JSON has no place for.
-_TOKENS = re.compile(r'"(?:\\.|[^"\\])*"|(?P<open>")|(?P<loose>//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*\}))', re.DOTALL)
+_TOKENS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|(?P<open>")|(?P<loose>//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*\}))', re.DOTALL)
 _LEADING = re.compile(r"(?:\s*(?://[^\n]*\n|/\*.*?\*/))+\s*", re.DOTALL)
 
 

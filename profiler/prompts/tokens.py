@@ -107,9 +107,24 @@ def features(texts: Sequence[str]) -> npt.NDArray[np.float64]:
         while last < len(texts) and characters + len(texts[last]) <= _CHARACTERS_AT_ONCE:
             characters += len(texts[last])
             last += 1
-        counts[first:last] = _counted(texts[first:last])
+        alone = texts[first] if last == first + 1 else ""
+        counts[first:last] = _long(alone) if len(alone) > _CHARACTERS_AT_ONCE else _counted(texts[first:last])
         first = last
     return counts
+
+
+def _long(text: str) -> npt.NDArray[np.float64]:
+    """The features of one long text, piece by piece: the arrays of a whole one take 40 times its bytes.
+
+    No feature looks back further than two characters, so that a piece is read with the two before it, and what those
+    alone have is taken off again.
+    """
+    found = _counted([text[:_CHARACTERS_AT_ONCE]])
+    for start in range(_CHARACTERS_AT_ONCE, len(text), _CHARACTERS_AT_ONCE):
+        before = text[start - 2 : start]
+        with_it, alone = _counted([before + text[start : start + _CHARACTERS_AT_ONCE], before])
+        found = found + (with_it - alone)
+    return found
 
 
 def _counted(texts: Sequence[str]) -> npt.NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -76,3 +77,22 @@ def test_a_text_counts_alike_among_others() -> None:
     alone = np.concatenate([features([text]) for text in texts])
     assert np.array_equal(features(texts), alone)
     assert np.array_equal(features(texts[::-1]), alone[::-1])
+
+
+def test_a_long_text_is_counted_as_if_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever it is cut: within runs of letters, figures, blanks and humps of names."""
+    text = "camelCase Words12  34, --x\n\t\tÄhm  … 漢字 🎈🎈 aB  " * 3
+    whole = features([text])
+    for size in range(2, 40):
+        monkeypatch.setattr("profiler.prompts.tokens._CHARACTERS_AT_ONCE", size)
+        assert features([text]).tolist() == whole.tolist()
+
+
+def test_a_long_text_takes_no_multiple_of_its_size() -> None:
+    """A prompt of 30 MB took 1.2 GB, more than a service's pod has."""
+    text = "hello " * 1_000_000
+    tracemalloc.start()
+    features([text])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 80_000_000

@@ -118,8 +118,10 @@ def compare(pairs: Pairs, *, level: float = 0.9, looks: int = 1) -> Comparison |
         value = float(spec_work.sum() / spec_ms.sum() / (base_work.sum() / base_ms.sum()))
         left_out = without(spec_work) - without(spec_ms) - without(base_work) + without(base_ms)
         standard_error = float(np.sqrt((n - 1) * left_out.var()))
-        factor = float(np.exp(min(float(stdtrit(n - 1, 1.0 - tail)) * standard_error, np.log(WIDEST))))
-        low, high = max(value / factor, 1.0 / WIDEST), min(value * factor, WIDEST)
+        # In logarithms, since a factor would have to be cut off before it overflows, and a value of thousands (times of
+        # answers that came as one chunk) would then be left with a lower bound that it does not have.
+        half = -float(stdtrit(n - 1, tail)) * standard_error
+        low, high = (float(np.exp(np.clip(np.log(value) + d, -np.log(WIDEST), np.log(WIDEST)))) for d in (-half, half))
         return RatioInterval(value, min(low, value), max(high, value), level, n, standard_error)
 
     decodes = (pairs.base_tokens > 1) & (pairs.spec_tokens > 1)

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import stdtrit
 
 from profiler.load.client import Served
-from profiler.probe.comparison import MIN_PAIRS, compare, pair, settled
+from profiler.probe.comparison import MIN_PAIRS, Pairs, compare, pair, settled
 
 
 def arm(factor: float, *, n: int = 40, seed: int = 0, noise: float = 0.05, tokens: int = 100) -> list[Served]:
@@ -116,3 +117,29 @@ def test_slower_pairs_are_counted() -> None:
     short = compare(pair(arm(1.0, tokens=1), arm(1.0, tokens=1)))
     assert short is not None
     assert short.slower_tpot is None
+
+
+def test_a_huge_ratio_of_two_measured_times_settles_nothing() -> None:
+    """Ten thousandfold by two answers that were not one chunk: the bounds are those of the spread, however wide."""
+    ones = np.ones(10)
+    few = np.r_[0.02, 0.001, 0.0 * ones[2:]]
+    found = compare(Pairs(
+        base_tokens=ones * 100, base_ms=ones * 1000, base_ttft_ms=ones * 10,
+        spec_tokens=ones * 100, spec_ms=10 + few, spec_ttft_ms=ones * 10, identical=ones > 0,
+    ))  # fmt: skip
+    assert found is not None
+    assert found.tpot is not None
+    assert found.tpot.value > 1e4
+    assert found.tpot.low < 1e4
+    assert found.tpot.low == pytest.approx(
+        max(found.tpot.value * np.exp(-stdtrit(9, 0.95) * found.tpot.log_sd), 1e-4), rel=1e-6
+    )
+
+
+def test_equal_times_have_no_spread_at_any_level() -> None:
+    """Also where so many looks leave no room for a doubt that floating point could tell from none."""
+    ones = np.ones(10)
+    same = Pairs(ones * 100, ones * 1000, ones * 10, ones * 100, ones * 500, ones * 10, ones > 0)
+    found = compare(same, level=0.999999, looks=10**12)
+    assert found is not None
+    assert (found.end_to_end.low, found.end_to_end.high) == (pytest.approx(2.0), pytest.approx(2.0))

@@ -58,6 +58,12 @@ _EXPECTED_GOT = re.compile(
     r"(?:(?P<what>.*): )?expected (?P<expected>.+?)[,;] got (?P<got>[^;]+)(?:; (?P<remedy>.+))?", re.DOTALL
 )
 
+# pydantic's words for these name Python's types
+_SIZES = {
+    "too_short": ("min", "entry", "entries"), "too_long": ("max", "entry", "entries"),
+    "string_too_short": ("min", "character", "characters"), "string_too_long": ("max", "character", "characters"),
+}  # fmt: skip
+
 
 def _field_error(error: Mapping[str, Any]) -> FieldError:
     """One of pydantic's findings in our form."""
@@ -70,6 +76,13 @@ def _field_error(error: Mapping[str, Any]) -> FieldError:
     if error["type"] == "unknown_field":
         expected, _, hint = message.partition("; ")
         return FieldError(field=place, expected="a known field", got=expected, remedy=hint)
+    if error["type"] in _SIZES:
+        which, one, several = _SIZES[error["type"]]
+        limit = error["ctx"][f"{which}_length"]
+        many = "at least" if which == "min" else "at most"
+        return FieldError(
+            field=place, expected=f"{many} {limit:,} {one if limit == 1 else several}", got=shown(error.get("input"))
+        )
     parts = _EXPECTED_GOT.fullmatch(message)
     if parts:
         return FieldError(field=place, expected=parts["expected"], got=parts["got"], remedy=parts["remedy"])

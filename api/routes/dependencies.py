@@ -149,10 +149,14 @@ def parse_object(body: bytes, settings: Settings) -> dict[str, Any]:
         if isinstance(error, NotJsonError):
             raise ProblemError(400, "not-json", "The body is not JSON", told.detail, told.errors) from None
         raise ProblemError(422, "invalid-request", "The request cannot be used", told.detail, told.errors) from None
-    prompts = value.get("prompts")
-    if isinstance(prompts, list) and len(prompts) > settings.max_prompts:
+    classes = value.get("classes")  # of a capacity plan: each may have prompts
+    holders = {f"classes.{name}.": one for name, one in classes.items()} if isinstance(classes, dict) else {}
+    for place, holder in {"": value, **holders}.items():
+        prompts = holder.get("prompts") if isinstance(holder, dict) else None
+        if not isinstance(prompts, list) or len(prompts) <= settings.max_prompts:
+            continue
         one = FieldError(
-            field="prompts",
+            field=f"{place}prompts"[:120],
             expected=f"at most {settings.max_prompts:,} prompts",
             got=f"{len(prompts):,}",
             remedy="send a random sample: a few hundred prompts say as much",

@@ -5,6 +5,7 @@ Lines are the expected case, bands go from the optimistic to the pessimistic one
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,18 @@ _PANEL_INCHES = (9.0, 3.2)
 def draw_plan(plan: CapacityPlan, path: Path) -> None:
     """Write the chart as SVG or PNG, by the suffix. Raises InputError where it cannot be written."""
     import matplotlib as mpl
+
+    # Names of models and GPUs are the caller's: a dollar sign in them begins no formula.
+    with mpl.rc_context({"svg.hashsalt": "specworth", "svg.fonttype": "none", "text.parse_math": False}):
+        figure = _drawn(plan)
+        try:
+            figure.savefig(path, dpi=120, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+        except OSError as error:
+            got = (error.strerror or "an error").lower()
+            raise InputError(f"--chart: {path} cannot be written", expected="a file that can be", got=got) from None
+
+
+def _drawn(plan: CapacityPlan) -> Any:  # noqa: ANN401  # matplotlib is imported late
     from matplotlib.figure import Figure
 
     gpus = [gpu for gpu in plan.gpus if gpu.without is not None]
@@ -40,16 +53,12 @@ def draw_plan(plan: CapacityPlan, path: Path) -> None:
         panel.set_xlim(0, len(demand))
         panel.set_xlabel("hour", fontsize=8)
         panel.set_ylabel("replicas", fontsize=8)
-        panel.set_title(f"{gpu.gpu}: {gpu.text}", fontsize=9, loc="left", wrap=True)
+        title = textwrap.fill(f"{gpu.gpu}: {gpu.text}", int(13 * _PANEL_INCHES[0]))  # matplotlib's own reads formulas
+        panel.set_title(title, fontsize=9, loc="left")
         panel.tick_params(labelsize=8)
         panel.legend(fontsize=8, loc="upper left")
     figure.suptitle(f"{plan.target}: replicas by the hour", fontsize=11)
-    try:
-        with mpl.rc_context({"svg.hashsalt": "specworth", "svg.fonttype": "none"}):
-            figure.savefig(path, dpi=120, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
-    except OSError as error:
-        got = (error.strerror or "an error").lower()
-        raise InputError(f"--chart: {path} cannot be written", expected="a file that can be", got=got) from None
+    return figure
 
 
 def _steps(panel: Any, arm: ArmPlan, colour: str) -> None:  # noqa: ANN401  # matplotlib is imported late

@@ -1,8 +1,9 @@
 """Which way of speculating serves most requests with a replica, under this mix and SLO?
 
-All that apply are priced in every k; those with the highest lower bounds of the speedup, at the load that a replica
-without speculation takes, are sized with the queue, with a fixed k and with the schedule that switches it by batch
-size.
+All that apply are priced in every k; those with the highest lower bounds of the speedup are sized with the queue, with
+a fixed k and with the schedule that switches it by batch size. The bounds are those at the load that a replica without
+speculation takes, and those of a request by itself: where an SLO is too tight for a replica without speculation, one
+with it runs few requests at once.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from models.estimate import Floats
 from models.step_cost import read_constants
 from profiler.deployment import Deployment
 
-_SIZED = 3  # candidates that are sized with the queue; the others are behind in every bound
+_SIZED = 3  # candidates of each load that are sized with the queue; the others are behind in every bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,20 +72,29 @@ def best_way(
             continue
         ks = sorted({0, *candidate.ks})
         arm = predict_arm(deployment, work, share, candidate, limit=memory.limit(candidate), ks=ks)
-        column = int(np.abs(arm.concurrency - load).argmin())
-        lows = bounds(arm.speedup)[0][:, column]
+        lows = bounds(arm.speedup)[0]
         lows[arm.ks.index(0)] = -np.inf
-        ranked.append((float(lows.max()), arm, arm.ks[int(lows.argmax())], column, preflight))
+        for column in sorted({0, int(np.abs(arm.concurrency - load).argmin())}):
+            k = arm.ks[int(lows[:, column].argmax())]
+            ranked.append((float(lows[:, column].max()), arm, k, column, preflight))
     ranked.sort(key=lambda one: -one[0])
     ways: list[Way] = []
-    seen: set[tuple[str, float]] = set()
+    seen: dict[bool, set[tuple[str, float]]] = {True: set(), False: set()}
     for low, arm, k, column, preflight in ranked:
         assert arm.candidate is not None
-        if len(seen) == _SIZED or (arm.candidate.method, low) in seen:
+        alike = seen[column == 0]
+        if len(alike) == _SIZED or (arm.candidate.method, low) in alike:
             continue  # another head that is predicted just so
-        seen.add((arm.candidate.method, low))
+        alike.add((arm.candidate.method, low))
+        if any(way.arm is arm and way.k == k for way in ways):
+            continue
         ways += _ways(deployment, arm, k, column, preflight, objective)
-    return max(ways, key=lambda way: way.capacity.request_rate or 0.0, default=None)
+    return max(ways, key=_rank, default=None)
+
+
+def _rank(way: Way) -> tuple[float, float]:
+    """What a replica takes; where that is nothing, how near a request by itself comes to the SLO."""
+    return way.capacity.request_rate or 0.0, -float(way.capacity.alone.tpot_p95_ms.max())
 
 
 def _ways(

@@ -73,6 +73,7 @@ class Fleet:
     by_case: dict[str, float | None]  # requests a second in the busiest hour's mix
     operating: float  # requests at once in a replica at its capacity
     plan: ArmPlan
+    cost_at: Callable[[float], float | None]  # in all, were a replica to take that many times what is expected
 
 
 def case_capacity(
@@ -101,7 +102,10 @@ def plan_fleet(
     replicas = {mix: replica_of(mix) for mix in mixes}
     peak = replica_capacity(replicas[busiest], objective)
     guess = peak.request_rate or peak.saturated / 2.0
-    capacities = {mix: replica_capacity(replica, objective, guess=guess) for mix, replica in replicas.items()}
+    capacities = {
+        mix: peak if mix == busiest else replica_capacity(replica, objective, guess=guess)
+        for mix, replica in replicas.items()
+    }
     by_case = {case: case_capacity(arm, replicas[busiest], objective, case, ratio_log_sd=ratio_log_sd, guess=guess)
                for case in CASES if case != "expected"}  # fmt: skip
     by_case["expected"] = peak.request_rate
@@ -135,7 +139,15 @@ def plan_fleet(
         cost_at_peak=_span(lambda case: _times(getattr(peaks, case), price * len(hours))),
         hours=hours,
     )
-    return Fleet(by_case, operating, plan)
+
+    def cost_at(factor: float) -> float | None:
+        counts = []
+        for hour, mean in enumerate(demand.totals.tolist()):
+            rate = _times(capacities[demand.mix(hour)].request_rate, factor)
+            counts.append(replicas_for(mean * demand.peak_to_mean, rate, least=least))
+        return _sum([_times(count, price) for count in counts])
+
+    return Fleet(by_case, operating, plan, cost_at)
 
 
 def _hour(

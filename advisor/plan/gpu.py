@@ -31,6 +31,10 @@ from models.step_cost import read_constants
 from profiler.deployment import Deployment
 from profiler.errors import DeploymentError
 
+_WORST = -99.0  # a saving; no more is told of costs a hundredfold
+_FACTORS, _PRECISION = 7.0, 1e-3  # how far the factor is looked for that saves enough, and how closely; logarithms
+_LEAST_LOG_SD, _MOST_LOG_SD = 1e-9, 5.0  # of a factor that is known, and of one whose pessimistic case keeps no SLO
+
 
 @dataclass(frozen=True, slots=True)
 class Sized:
@@ -116,10 +120,10 @@ def _told(
     way: Way | None, work: Sequence[Work],
 ) -> GpuPlan:  # fmt: skip
     policy, objective = request.policy, _objective(request)
-    before, after = base.by_case["expected"], None if other is None else other.by_case["expected"]
+    before, after = base.plan.cost.expected, None if other is None else other.plan.cost.expected
     saving, probability = None, None
-    if before is not None and after is not None and way is not None:
-        saving, probability = _saving(way, objective, before=before, after=after, policy=policy)
+    if before is not None and after is not None and other is not None and way is not None:
+        saving, probability = _saving(way, objective, other, before=before, policy=policy)
     elif before is not None:
         probability = 0.0
     elif after is not None:
@@ -138,7 +142,7 @@ def _told(
         probability=probability,
         saving=saving,
         acceptance_length=None if way is None else _length(way),
-        break_even_acceptance_length=None if way is None or before is None else _even_length(way, objective, before),
+        break_even_acceptance_length=None if way is None else _even_length(way, objective, base.by_case),
         break_even_concurrency=None if way is None else _even_concurrency(way),
         without=base.plan,
         speculative=None if other is None else other.plan,
@@ -157,19 +161,37 @@ def _rests_on_measurements(base: Fleet, other: Fleet | None, way: Way | None) ->
 
 
 def _saving(
-    way: Way, objective: Objective, *, before: float, after: float, policy: PlanPolicy
+    way: Way, objective: Objective, other: Fleet, *, before: float, policy: PlanPolicy
 ) -> tuple[Interval, float]:
-    """Share of the cost that speculation saves, and the probability that it is what the policy asks for."""
+    """Share of the cost that speculation saves, and the probability that it is what the policy asks for.
+
+    before: cost without speculation. Replicas are whole: the cost falls in steps as a replica takes more, and what is
+    asked for is reached from one factor on over what it is expected to take.
+    """
     replica = way.arm.replica(way.ks(way.arm))
+    expected = other.by_case["expected"]
+    assert expected is not None  # or there would be no cost
     slow, fast = (
-        case_capacity(way.arm, replica, objective, case, ratio_log_sd=_log_sd(way), guess=after, shared=False)
-        or 1e-9 * before
+        (
+            case_capacity(way.arm, replica, objective, case, ratio_log_sd=_log_sd(way), guess=expected, shared=False)
+            or 0.0
+        )
+        / expected
         for case in ("pessimistic", "optimistic")
     )
-    spread = math.log(fast / slow) / (2.0 * Z_LEVEL) if fast > slow else 1e-9
-    wanted = 1.0 / (1.0 - policy.min_saving)
-    p = probability_of(after / before, spread, min_speedup=wanted)
-    return Interval(value=1.0 - before / after, low=max(1.0 - before / slow, -99.0), high=1.0 - before / fast), p
+    spread = math.log(fast / slow) / (2.0 * Z_LEVEL) if fast > slow > 0.0 else _LEAST_LOG_SD if slow else _MOST_LOG_SD
+
+    def saved(factor: float) -> float:
+        cost = other.cost_at(factor)
+        return _WORST if cost is None else max(1.0 - cost / before, _WORST)
+
+    low, high = -_FACTORS, _FACTORS  # logarithms of the factor from which enough is saved
+    while high - low > _PRECISION:
+        middle = (low + high) / 2.0
+        low, high = (low, middle) if saved(math.exp(middle)) >= policy.min_saving - 1e-9 else (middle, high)
+    reached = saved(math.exp(_FACTORS)) >= policy.min_saving - 1e-9
+    probability = probability_of(1.0, spread, min_speedup=math.exp(high)) if reached else 0.0
+    return Interval(value=saved(1.0), low=min(saved(slow), saved(1.0)), high=max(saved(fast), saved(1.0))), probability
 
 
 def _length(way: Way) -> Interval:
@@ -178,8 +200,11 @@ def _length(way: Way) -> Interval:
     return Interval(value=1.0 + float(excess.value[0]), low=1.0 + float(low[0]), high=1.0 + float(high[0]))
 
 
-def _even_length(way: Way, objective: Objective, rate: float) -> float | None:
+def _even_length(way: Way, objective: Objective, by_case: Mapping[str, float | None]) -> float | None:
     """AL from which a replica with speculation takes as much as one without; all classes' gains move alike."""
+    rate = by_case["expected"]
+    if rate is None:
+        return None
     ks = way.ks(way.arm)
     excess = float(way.arm.acceptance_length(way.k).value[0])
     most = way.k / max(excess, 1e-6)
@@ -214,11 +239,13 @@ def _text(
 ) -> str:  # fmt: skip
     if other is None or way is None:
         return (
-            "no way of speculating can run here" if base.by_case["expected"] else "no number of replicas keeps the SLO"
+            "no way of speculating can run here"
+            if base.plan.cost.expected is not None
+            else "no number of replicas keeps the SLO"
         )
     spoken = f"{SPOKEN[way.candidate.method]}, k = {way.k}" + (" by a schedule" if way.schedule else "")
-    if base.by_case["expected"] is None:
-        if other.by_case["expected"] is None:
+    if base.plan.cost.expected is None:
+        if other.plan.cost.expected is None:
             return "no number of replicas keeps the SLO, with speculation or without"
         return f"only with {spoken} is the SLO kept at all"
     if saving is None or probability is None:

@@ -28,3 +28,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByRoom:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest unit first."""
     items.sort(key=lambda item: not item.nodeid.startswith(REAL_VLLM))
+
+
+@pytest.fixture(autouse=True)
+def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody names a width: xdist gives its processes that of the terminal it runs in."""
+    monkeypatch.delenv("COLUMNS", raising=False)

@@ -43,6 +43,7 @@ def _drawn(plan: CapacityPlan) -> Any:  # noqa: ANN401  # matplotlib is imported
         behind = panel.twinx()
         behind.fill_between(range(len(demand) + 1), [*demand, demand[-1]], step="post", color=_DEMAND, alpha=0.18)
         behind.set_ylabel("requests per second", color="#666666", fontsize=8)
+        behind.tick_params(labelsize=8)
         behind.set_ylim(0, 1.15 * max(demand))
         panel.set_zorder(behind.get_zorder() + 1)
         panel.patch.set_visible(False)

@@ -88,6 +88,7 @@ class Passes:
     first_ms: Floats  # time to first token of the mean prompt
     first_variance: Floats
     load: Floats  # share of the time that prompts take
+    held_up: Floats  # the same, with what else makes passes with prompts longer: above all their launches
     backlog_ms: Floats  # (n, C): what came during the own prefill adds to the decoding after it
     backlog_variance: Floats  # (n, C)
 
@@ -131,7 +132,8 @@ def open_passes(replica: Replica, rate: float) -> Passes | None:
     late = np.maximum(prefill - first[:, None], 0.0)
     backlog = (load / (1.0 - load))[:, None] * late
     backlog_variance = (batches * (unit * replica.chunk_ms) ** 2 / (1.0 - load) ** 3)[:, None] * late
-    return Passes(first, relative, mean, np.maximum(variance, 0.0), load, backlog, backlog_variance)
+    held_up = 1.0 - times[:, 0] / first
+    return Passes(first, relative, mean, np.maximum(variance, 0.0), load, held_up, backlog, backlog_variance)
 
 
 def _interpolated(pass_ms: Floats, at: Floats) -> Floats:

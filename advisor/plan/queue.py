@@ -7,9 +7,11 @@ Passes (`advisor.plan.passes`). A Markov chain of what they carry: their mean m(
 token.
 
 Requests. n, in the engine or before it, is a birth-death process with death rate n / E2E(n), E2E(n) = TTFT + S · m(n),
-up to the number B that run at once and that of B beyond (processor sharing: its distribution depends on the mean
-length alone). Beyond B requests wait their turn, an exponential time as in M/M/B, times (1 + cv²) / 2 (Allen and
-Cunneen).
+up to the number B that run at once and that of B beyond (processor sharing: its distribution depends on the mean length
+alone), with more spread than that has: an arrival's prompt also holds up the others, by the share h of a pass that
+prompts take, as if 1 + h had come; the logarithms of its ratios are divided by (1 + h)². Beyond B requests wait their
+turn, an exponential time as in M/M/B, times (1 + cv²) / 2 (Allen and Cunneen), but not less than half-way between equal
+and exponential lives: what began together ends together.
 
 Percentiles. Arrivals see the stationary n. The time to first token is a mixture over it; the time per output token too,
 with n drawn to its mean as far as a request outlives the swings of n, and with what the passes, the luck of acceptance
@@ -31,6 +33,8 @@ from models.estimate import Floats
 
 PERCENTILE = 0.95
 _LEAST_LOG_SD = 0.01
+# Of the factor on waits: by benchmarks/plan_queue.py 0.5, of equal lives, is a third to a half too little.
+_LEAST_WAIT = 0.75
 # Cumulative probabilities between which n is taken at its mean: fine where a 95th percentile looks.
 # Correlation of what arrivals during a request's life do to its passes as prompts and as company. With n the arrivals
 # of the last life, linearised: an arrival at the share s of a life costs p once, and a (1 - s) as company before and
@@ -122,7 +126,12 @@ def _settled_at(replica: Replica, request_rate: float) -> tuple[Passes, _States,
     life = passes.first_ms[:, None] + passes.backlog_ms + steps * passes.mean_ms[:, None]  # (n, C)
     n = np.arange(1.0, replica.limit + 1.0)
     death = n / np.interp(n, replica.concurrency, life @ c.share)
-    states = _states(rate, death, wait_factor=(1.0 + float(c.life_cv2[0])) / 2.0)
+    states = _states(
+        rate,
+        death,
+        held_up=np.interp(n, replica.concurrency, passes.held_up),
+        wait_factor=_wait_factor(float(c.life_cv2[0])),
+    )
     return None if states is None else (passes, states, life, death)
 
 
@@ -138,13 +147,19 @@ class _States:
     waiting: float
 
 
-def _states(rate: float, death: Floats, *, wait_factor: float) -> _States | None:
+def _wait_factor(cv2: float) -> float:
+    """Mean wait over that of M/M/B where requests' lives have the squared coefficient of variation cv²."""
+    return max((1.0 + cv2) / 2.0, _LEAST_WAIT)
+
+
+def _states(rate: float, death: Floats, *, held_up: Floats, wait_factor: float) -> _States | None:
+    """held_up: share of the passes' time that prompts take, at 1 to B requests: an arrival keeps the others longer."""
     limit = death.size
     if rate >= death[-1]:
         return None
-    logs = np.concatenate([[0.0], np.cumsum(np.log(rate) - np.log(death))])
+    logs = np.concatenate([[0.0], np.cumsum((np.log(rate) - np.log(death)) / (1.0 + held_up) ** 2)])
     weight = np.exp(logs - logs.max())
-    ratio = rate / death[-1]
+    ratio = np.exp(logs[-1] - logs[-2])
     beyond = weight[-1] * ratio / (1.0 - ratio)  # more than run at once
     total = weight.sum() + beyond
     weight, beyond = weight / total, beyond / total
@@ -184,7 +199,6 @@ def _tpot(replica: Replica, passes: Passes, states: _States, life: Floats, death
     mean = float(states.weight @ own)
     slope = np.gradient(death) if death.size > 1 else np.zeros(1)
     returning = max(float(np.interp(mean, np.arange(1.0, death.size + 1.0), slope)), 0.0)
-    loaded = float(np.interp(mean, grid, passes.load))
     values, variances = np.empty((2, own.size, c.share.size, 1))
     for i in range(c.share.size):
 
@@ -194,8 +208,8 @@ def _tpot(replica: Replica, passes: Passes, states: _States, life: Floats, death
 
         left = max(float(c.tokens_left[i]), 1.0)
         lives = float(np.interp(mean, grid, life[:, i])) * returning  # correlation times of n that the request lives
-        # The swings of n that a request sees on average; an arrival also holds up those that are there.
-        n = np.clip(mean + np.sqrt(_averaged(lives)) * (1.0 + loaded) * (own - mean), 1.0, replica.limit)
+        # The swings of n that a request sees on average.
+        n = np.clip(mean + np.sqrt(_averaged(lives)) * (own - mean), 1.0, replica.limit)
         tau = at(c.tokens_per_step[:, i], n)
         steps = np.maximum(left / tau, 1.0)
         decoding = steps * at(passes.mean_ms, n)

@@ -22,7 +22,7 @@ from models.step_cost.coverage import gap_bit
 TIMES_LOG_SD = 0.07
 FIRST_TOKEN_LOG_SD = 0.27
 # benchmarks/plan_queue.py: root mean square of log(simulated / approximated) over its table, of both percentiles.
-QUEUE_LOG_SD = 0.16
+QUEUE_LOG_SD = 0.14
 # benchmarks/absolute_latencies.py: of a step's gain between prompts of one class of data/measurements.
 BETWEEN_PROMPTS_LOG_SD = 0.22
 

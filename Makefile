@@ -14,8 +14,8 @@ advise: $(VENV)/runtime
 # for the tests of the service and Chromium for those of the pages come from the system's packages where they are missing
 # (as root, or by sudo).
 test: lint types
-	@$(BIN)/python tests/postgresql.py
-	@$(BIN)/python tests/chromium.py
+	@$(BIN)/python -m tests.postgresql
+	@$(BIN)/python -m tests.chromium
 	@$(BIN)/python tests/real_vllm/install.py > /dev/null
 	$(BIN)/python -m pytest -q -n 2 --no-loadscope-reorder
 

@@ -1,6 +1,6 @@
 """A real browser for the tests: Debian's Chromium, installed where it is missing, driven by Playwright.
 
-    python tests/chromium.py        # installs it where it is missing (as root, or by sudo), says where it is
+    python -m tests.chromium        # installs it where it is missing (as root, or by sudo), says where it is
 
 Playwright would download a browser of its own; the system's is the one that gets security updates. Whoever drives it
 runs an event loop in the calling thread until the block ends, so the browser is never kept open beyond a module's
@@ -11,17 +11,16 @@ early.
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tests.debian import installed
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-_INSTALL = "apt-get install -y --no-install-recommends chromium"
 _NAMES = ("chromium", "chromium-browser")
 # Nothing but the loopback can be reached: a page that needs another host fails its test.
 _OFFLINE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"
@@ -33,17 +32,8 @@ def find() -> str | None:
 
 
 def install() -> str:
-    """Install what is missing; SystemExit with what to do where that cannot be done."""
-    if (there := find()) is not None:
-        return there
-    before = [] if os.geteuid() == 0 else ["sudo", "-n"]
-    quiet = {"stdout": subprocess.DEVNULL, "env": os.environ | {"DEBIAN_FRONTEND": "noninteractive"}}
-    with contextlib.suppress(OSError, subprocess.CalledProcessError):
-        subprocess.run([*before, "apt-get", "update", "-q"], check=True, **quiet)  # type: ignore[call-overload]
-        subprocess.run([*before, *_INSTALL.split(), "-q"], check=True, **quiet)  # type: ignore[call-overload]
-    if (there := find()) is None:
-        raise SystemExit(f"the tests need Chromium, and it could not be installed: run {_INSTALL}")
-    return there
+    """The same, installed if it is missing."""
+    return installed("chromium", "Chromium", find)
 
 
 @contextlib.contextmanager

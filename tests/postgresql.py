@@ -1,6 +1,6 @@
 """A real PostgreSQL for the tests, from Debian's packages: installed where it is missing, started as nobody important.
 
-    python tests/postgresql.py        # installs it where it is missing (as root, or by sudo), says where it is
+    python -m tests.postgresql        # installs it where it is missing (as root, or by sudo), says where it is
 
 PostgreSQL refuses to run as root, so a cluster that root's tests start belongs to the user postgres. Its data lie in a
 folder of the tests; it listens on a free loopback port. Standard library only, since `make test` runs this early.
@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-_INSTALL = "apt-get install -y --no-install-recommends postgresql"
+from tests.debian import installed
 
 
 def binaries() -> Path | None:
@@ -30,17 +30,8 @@ def binaries() -> Path | None:
 
 
 def install() -> Path:
-    """Install what is missing; SystemExit with what to do where that cannot be done."""
-    if (there := binaries()) is not None:
-        return there
-    before = [] if os.geteuid() == 0 else ["sudo", "-n"]
-    quiet = {"stdout": subprocess.DEVNULL, "env": os.environ | {"DEBIAN_FRONTEND": "noninteractive"}}
-    with contextlib.suppress(OSError, subprocess.CalledProcessError):
-        subprocess.run([*before, "apt-get", "update", "-q"], check=True, **quiet)  # type: ignore[call-overload]
-        subprocess.run([*before, *_INSTALL.split(), "-q"], check=True, **quiet)  # type: ignore[call-overload]
-    if (there := binaries()) is None:
-        raise SystemExit(f"the tests need PostgreSQL's server, and it could not be installed: run {_INSTALL}")
-    return there
+    """The same, installed if it is missing."""
+    return installed("postgresql", "PostgreSQL's server", binaries)
 
 
 class Cluster:

@@ -25,6 +25,7 @@ from api.commands.deployment_options import (
     TargetOrProfiled,
     TensorParallel,
 )
+from api.commands.output_options import AsJson, Output, Report
 
 _READING, _TRAFFIC, _POLICY, _OUTPUT = "Reading the file", "Traffic", "Policy", "Output"
 
@@ -90,16 +91,9 @@ def advise(
     ] = None,
     sample_size: Annotated[int, typer.Option(min=1, max=100_000, help="Prompts to draw from FILE.")] = 500,
     seed: Annotated[int, typer.Option(min=0, help="Seed of that draw.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print the HTTP service's answer instead.")] = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE.md", help="Write a Markdown report, too.")
-    ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.html|FILE.md", help="Write a report for a review, with charts and how to repeat it."
-        ),
-    ] = None,
+    json: AsJson = False,
+    output: Output = None,
+    report: Report = None,
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="Exit with 10 for disable, 11 for not decisive.")
     ] = False,

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from api.commands.group import Group
+from api.commands.output_options import AsJson
 
 app = typer.Typer(
     cls=Group,
@@ -19,7 +20,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 Search = Annotated[str, typer.Option("--search", "-s", help="Part of a name; case and separators do not matter.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the HTTP service's answer instead.")]
 
 
 @app.command("models")

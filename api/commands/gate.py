@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from api.commands.output_options import AsJson
+
 
 def gate(
     policy: Annotated[Path, typer.Option(metavar="POLICY.toml", help="The rules; docs/gate.md has them all.")],
@@ -33,7 +35,7 @@ def gate(
         Path | None,
         typer.Option(metavar="FILE.md", help="Write a Markdown summary; GITHUB_STEP_SUMMARY is honoured anyway."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the HTTP service's answer instead.")] = False,
+    json: AsJson = False,
 ) -> Callable[[], int]:
     """May speculation be rolled out? Judges a policy's rules: pass, fail or not yet, each with its figure.
 

@@ -22,6 +22,7 @@ from api.commands.deployment_options import (
     TargetOrProfiled,
     TensorParallel,
 )
+from api.commands.output_options import AsJson, Output, Report
 
 
 def plan(
@@ -75,16 +76,9 @@ def plan(
     kv_cache_dtype: KvCacheDtype = None,
     quantization: Quantization = None,
     engine_version: EngineVersion = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the HTTP service's answer instead.")] = False,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE.md", help="Write a Markdown report, too.")
-    ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.html|FILE.md", help="Write a report for a review, with charts and how to repeat it."
-        ),
-    ] = None,
+    json: AsJson = False,
+    output: Output = None,
+    report: Report = None,
     chart: Annotated[
         Path | None, typer.Option(metavar="FILE.svg", help="Draw replicas over the hours; .svg or .png.")
     ] = None,

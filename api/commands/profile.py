@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from api.commands.output_options import Report
+
 _LAUNCH, _ATTACH = "Servers that it starts", "Servers that run already"
 
 
@@ -85,12 +87,7 @@ def profile(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE.json", help="Where the profile goes.")] = Path(
         "profile.json"
     ),
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.html|FILE.md", help="Write a report for a review, with charts and how to repeat it."
-        ),
-    ] = None,
+    report: Report = None,
     log_folder: Annotated[
         Path | None, typer.Option(help="Where the servers' logs go; kept only on failure if not given.")
     ] = None,

@@ -9,10 +9,13 @@ from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from tests.api.conftest import _data_folder, serve, url
 from tests.chromium import launched
+
+PATIENCE_MS = 30_000  # against a hang alone: hosts are busy, and Playwright's own five seconds for `expect` are few
+expect.set_options(timeout=PATIENCE_MS)
 
 __all__ = ["_data_folder", "serve", "url"]
 
@@ -66,7 +69,7 @@ def opened(
         base_url=url, viewport={"width": size[0], "height": size[1]}, color_scheme=scheme,  # type: ignore[arg-type]
         permissions=["clipboard-read", "clipboard-write"],
     )  # fmt: skip
-    context.set_default_timeout(15_000)
+    context.set_default_timeout(PATIENCE_MS)
     try:
         page = context.new_page()
         watched = Watched()

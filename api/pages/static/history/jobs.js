@@ -6,7 +6,7 @@ import { ago, plural } from "../formatting.js";
 import { confirmed, deleted, openSheet } from "./dialogs.js";
 import { Course, ENDED, follow } from "./following.js";
 import { drawJob, progress, showJob, stateBadge } from "./job_view.js";
-import { Listing, cell, rowButton } from "./listing.js";
+import { Listing, cell, rowButton, openButton } from "./listing.js";
 import { moment } from "./parts.js";
 import { failed, loading } from "./sheets.js";
 
@@ -56,11 +56,7 @@ export function setUpJobs({ filter, onNothingKept, keepInAddress }) {
       cell(
         null,
         [
-          el(
-            "button",
-            { type: "button", class: "link", "data-control": "open", onclick: () => view(job.id) },
-            job.target,
-          ),
+          openButton(job.target, () => view(job.id)),
           el("span", { class: "sub" }, plural(job.prompt_count, "prompt")),
         ],
         { kind: "what", row: true },

@@ -183,3 +183,7 @@ export const cell = (name, content, { kind = null, row = false } = {}) =>
 /** A button in a row; `of` is told to screen readers, since all rows have the same buttons. */
 export const rowButton = (control, text, of, onclick, kind = "quiet small") =>
   el("button", { type: "button", class: kind, "data-control": control, "aria-label": `${text}: ${of}`, onclick }, text);
+
+/** The name of a row, which opens it. */
+export const openButton = (text, onclick) =>
+  el("button", { type: "button", class: "link", "data-control": "open", onclick }, text);

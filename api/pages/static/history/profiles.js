@@ -4,7 +4,7 @@ import { byId, el } from "../elements.js";
 import { ask } from "../fetching.js";
 import { ago, count, methodName, percent, sentence, times, words } from "../formatting.js";
 import { closeSheet, confirmed, deleted, openSheet } from "./dialogs.js";
-import { Listing, cell, rowButton } from "./listing.js";
+import { Listing, cell, rowButton, openButton } from "./listing.js";
 import {
   copyButton,
   facts,
@@ -47,15 +47,7 @@ export function setUpProfiles({ filter, onNothingKept, keepInAddress }) {
     return el(
       "tr",
       { role: "row" },
-      cell(
-        null,
-        el(
-          "button",
-          { type: "button", class: "link", "data-control": "open", onclick: () => view(item.id) },
-          item.target,
-        ),
-        { kind: "what", row: true },
-      ),
+      cell(null, openButton(item.target, () => view(item.id)), { kind: "what", row: true }),
       cell("Method", item.method === null ? "as served" : methodName(item.method)),
       cell("Measured", item.status === "complete" ? "complete" : el("span", { class: "badge doubt" }, item.status)),
       cell("Verdict", verdictBadge(item.verdict)),

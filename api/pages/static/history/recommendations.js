@@ -4,7 +4,7 @@ import { byId, el } from "../elements.js";
 import { chance, count, times } from "../formatting.js";
 import { openComparison } from "./comparison.js";
 import { closeSheet, confirmed, deleted, editNames, namesBetweenCommas } from "./dialogs.js";
-import { Listing, cell, rowButton } from "./listing.js";
+import { Listing, cell, rowButton, openButton } from "./listing.js";
 import { candidate, moment, recommendationName, verdictBadge } from "./parts.js";
 import { openRecommendation } from "./recommendation_view.js";
 
@@ -41,11 +41,7 @@ export function setUpRecommendations({ filter, onNothingKept, keepInAddress }) {
         tellChosen();
       },
     });
-    const open = el(
-      "button",
-      { type: "button", class: "link", "data-control": "open", onclick: () => view(item.id) },
-      item.target,
-    );
+    const open = openButton(item.target, () => view(item.id));
     const who = item.asked_by ? [" by ", item.asked_by] : [];
     return el(
       "tr",

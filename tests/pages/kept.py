@@ -8,7 +8,6 @@ import httpx
 from playwright.sync_api import Page
 
 from api.settings import Settings
-from tests.api.jobs.conftest import LEASE_S
 
 PATH = "/v1/recommendations"
 LLAMA, QWEN = "meta-llama/Llama-3.1-8B-Instruct", "Qwen/Qwen3-8B"
@@ -19,7 +18,7 @@ MARKUP = "<img src=x onerror=\"window.ran='yes'\">"
 def service(serve, database_url, **settings):
     """A client of a service, whose base_url is the page's, too."""
     with (
-        serve(Settings(database_url=database_url, job_lease_s=LEASE_S, **settings)) as address,
+        serve(Settings(database_url=database_url, **settings)) as address,
         httpx.Client(base_url=address, timeout=60, trust_env=False) as client,
     ):
         yield client

@@ -19,8 +19,6 @@ from tests.advisor.deployments import LLAMA_8B
 from tests.pages.conftest import DESKTOP, PHONE, opened, picture, violations
 from tests.pages.kept import LLAMA, MARKUP, PATH, QWEN, focused, keep, row, service, shown
 
-expect.set_options(timeout=15_000)
-
 
 @pytest.fixture(scope="module")
 def kept(serve, tmp_path_factory):

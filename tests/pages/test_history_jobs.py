@@ -20,12 +20,10 @@ from playwright.sync_api import expect
 from api.app import create_app
 from api.settings import Settings
 from tests.advisor.profiles import point, profile
-from tests.api.jobs.conftest import JOBS, LEASE_S, attach_body, ended, prompts, submit, wait_until
+from tests.api.jobs.conftest import JOBS, attach_body, ended, prompts, submit, wait_until
 from tests.fake_vllm import Knobs, fake_vllm
 from tests.pages.conftest import opened, picture, violations
 from tests.pages.kept import LLAMA, MARKUP, focused, row, service, shown
-
-expect.set_options(timeout=15_000)
 
 
 def test_profiles_are_listed_read_and_deleted(browser, serve, tmp_path):
@@ -72,7 +70,7 @@ def measuring(serve, tmp_path_factory):
     folder = tmp_path_factory.mktemp("jobs")
     database_url = f"sqlite:///{folder / 'jobs.sqlite3'}"
     with service(serve, database_url) as client, (folder / "worker.log").open("w") as log:
-        environment = os.environ | {"SPECWORTH_DATABASE_URL": database_url, "SPECWORTH_JOB_LEASE_S": str(LEASE_S)}
+        environment = os.environ | {"SPECWORTH_DATABASE_URL": database_url}
         script = Path(sys.executable).with_name("specworth")
         worker = subprocess.Popen([script, "worker"], stdout=log, stderr=log, env=environment, cwd=folder)
         try:

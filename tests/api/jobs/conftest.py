@@ -21,7 +21,6 @@ from tests.fake_vllm import FakeVllm, Knobs, fake_vllm
 
 SERVE = Path(__file__).resolve().parents[2] / "fake_serve.py"
 CONFIG = {"method": "ngram", "num_speculative_tokens": 4}
-LEASE_S = 2.0  # as short as a busy host allows
 JOBS = "/v1/profiles/jobs"
 # Of equal servers: a question that no number of pairs settles.
 ENDLESS: dict[str, Any] = {"policy": {"min_speedup": 1.0, "confidence": 0.9999}, "budget_s": 120}
@@ -83,13 +82,20 @@ StartWorker = Callable[..., subprocess.Popen[str]]
 
 
 @pytest.fixture
-def start_worker(database_url: str, tmp_path: Path) -> Iterator[StartWorker]:
+def lease_s() -> float | None:
+    """The workers' lease, None for what operators get: a busy host can keep a process waiting for seconds."""
+    return None
+
+
+@pytest.fixture
+def start_worker(database_url: str, tmp_path: Path, lease_s: float | None) -> Iterator[StartWorker]:
     """Starts `specworth worker` on the test's database; all are killed at the end."""
     script = Path(sys.executable).with_name("specworth")
     started: list[subprocess.Popen[str]] = []
 
     def start(**settings: str) -> subprocess.Popen[str]:
-        given = {"DATABASE_URL": database_url, "JOB_LEASE_S": str(LEASE_S), "LOG_FORMAT": "json"}
+        given = {"DATABASE_URL": database_url, "LOG_FORMAT": "json"}
+        given |= {} if lease_s is None else {"JOB_LEASE_S": str(lease_s)}
         given |= {name.upper(): value for name, value in settings.items()}
         environment = os.environ | {f"SPECWORTH_{name}": value for name, value in given.items()}
         log = (tmp_path / f"worker-{len(started)}.log").open("w")
@@ -116,7 +122,7 @@ def service(database_url: str, serve: Any) -> Callable[..., contextlib.AbstractC
 
     @contextlib.contextmanager
     def started(**settings: Any) -> Iterator[httpx.Client]:
-        own = Settings(database_url=database_url, job_lease_s=LEASE_S, **settings)
+        own = Settings(database_url=database_url, **settings)
         with contextlib.ExitStack() as stack:
             count = 2 if database_url.startswith("postgresql") else 1
             urls = [stack.enter_context(serve(own)) for _ in range(count)]

@@ -33,6 +33,12 @@ SLOW = {"ttft_s": 0.1, "step_s": 0.008, "jitter_s": 0.1}
 
 
 @pytest.fixture
+def lease_s():
+    """Short, since some wait until it has run out."""
+    return 2.0
+
+
+@pytest.fixture
 def model(tmp_path):
     """A name that marks the processes of its servers."""
     return f"fake-{tmp_path.name}"

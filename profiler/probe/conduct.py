@@ -200,8 +200,8 @@ class Conduct:
                 self.record.add(Taken(arm.name, setting, planned, wave))
                 for note in wave.notes:
                     self.record.note(f"{arm.name}: {note}; its counters are not used")
+                self._save()  # first, so that whoever hears of a wave can rely on it
                 self._tell_wave(arm)
-                self._save()
                 if stopped_by_failures(wave):
                     arm.fail_if_dead()
                     limited = wave.put_off and "raise its limit of rate or queue, or lower --concurrency"

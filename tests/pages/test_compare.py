@@ -8,6 +8,7 @@ import re
 import time
 
 import pytest
+from playwright.sync_api import expect
 
 from api.settings import Settings
 from tests.fake_vllm import Knobs, fake_vllm
@@ -55,7 +56,7 @@ def part(page, name, which):
 def test_both_answers_come_with_their_figures(browser, service):
     """Text, speeds, acceptance, the drafts in the text, the speedup; and what both share, said plainly."""
     with compared(browser, service, baseline={"step_s": 0.02}, speculative={"step_s": 0.02}) as (page, _, two):
-        assert page.get_by_text("The answer comes here").count() == 0  # it is only painted
+        expect(page.get_by_text("The answer comes here")).to_have_count(0)  # it is only painted
         send(page)
         page.get_by_text("Both answers are the same text.").wait_for()
         for name in ("Baseline", "Speculative"):
@@ -68,11 +69,11 @@ def test_both_answers_come_with_their_figures(browser, service):
         assert part(page, "Speculative", "acceptance") == "2.75 tokens a step, 58% of the drafts accepted"
         assert page.locator(".stream .drafted").all_text_contents() == ["word word "] * 3 + ["word "]
         assert "token by token as the server counted them" in part(page, "Speculative", "legend")
-        assert re.fullmatch(r"[1-9]\.\d\dx", page.locator("#speedup").text_content())
-        assert "for the same 12 tokens of one request" in page.locator("#speedup-told").text_content()
-        assert "Both servers run on this machine. Whether they share a GPU" in page.locator("#sharing").text_content()
-        assert page.locator("#notes li").count() == 2  # both answered for the first time
-        assert page.get_by_role("status").filter(has_text="Both finished. Speedup").count() == 1
+        expect(page.locator("#speedup")).to_have_text(re.compile(r"^[1-9]\.\d\dx$"))
+        expect(page.locator("#speedup-told")).to_contain_text("for the same 12 tokens of one request")
+        expect(page.locator("#sharing")).to_contain_text("Both servers run on this machine. Whether they share a GPU")
+        expect(page.locator("#notes li")).to_have_count(2)  # both answered for the first time
+        expect(page.get_by_role("status").filter(has_text="Both finished. Speedup")).to_have_count(1)
         assert f"speculative={two.url.replace('://', '%3A%2F%2F').replace('1:', '1%3A')}" in page.url
         assert {path for method, path in page.watched.requests if method == "POST"} == {"/v1/comparisons"}
 
@@ -126,10 +127,10 @@ def test_a_server_that_fails_says_so_in_its_column_while_the_other_goes_on(brows
         state(page, "Speculative", "failed")
         state(page, "Baseline", "finished")
         alert = arm(page, "Speculative").get_by_role("alert")
-        assert line in alert.text_content()
-        assert arm(page, "Baseline").get_by_role("alert").count() == 0
+        expect(alert).to_contain_text(line)
+        expect(arm(page, "Baseline").get_by_role("alert")).to_have_count(0)
         assert part(page, "Baseline", "stream") == "word " * 12
-        assert page.locator("#same-told").text_content() == ""
+        expect(page.locator("#same-told")).to_have_text("")
         assert page.get_by_text("There is no speedup without both answers.").is_visible() or page.locator(
             "#speedup-told"
         ).text_content().startswith("Speedup so far")
@@ -149,7 +150,7 @@ def test_a_server_that_cannot_be_reached(browser, service, address, line):
         send(page)
         state(page, "Speculative", "failed")
         state(page, "Baseline", "finished")
-        assert line in arm(page, "Speculative").get_by_role("alert").text_content()
+        expect(arm(page, "Speculative").get_by_role("alert")).to_contain_text(line)
 
 
 def test_a_key_can_be_given_where_it_is_wanted(browser, service):
@@ -157,7 +158,7 @@ def test_a_key_can_be_given_where_it_is_wanted(browser, service):
     with compared(browser, service, baseline={"api_key": "hush"}) as (page, _, __):
         send(page)
         state(page, "Baseline", "failed")
-        assert "refuses the key" in arm(page, "Baseline").get_by_role("alert").text_content()
+        expect(arm(page, "Baseline").get_by_role("alert")).to_contain_text("refuses the key")
         page.get_by_text("Keys and model").click()
         page.get_by_label("Key of the baseline server").fill("hush")
         send(page)
@@ -198,7 +199,7 @@ def test_stop_ends_both_and_so_does_leaving(browser, service):
         assert page.get_by_role("button", name="Send to both").is_enabled()
         send(page)
         page.wait_for_function("() => [...document.querySelectorAll('.stream')].every((s) => s.textContent)")
-        assert page.get_by_text("This prompt was sent before").is_visible()
+        expect(page.get_by_text("This prompt was sent before")).to_be_visible()
         page.goto("/history", wait_until="commit")
         assert ended(one, two)
 
@@ -225,27 +226,27 @@ def test_ones_own_sample_is_gone_through_one_by_one(browser, service, tmp_path):
 
     with compared(browser, service, tolerate=provoked) as (page, one, _):
         page.get_by_role("tab", name="Your sample").click()
-        assert page.get_by_text("No sample yet.").is_visible()
+        expect(page.get_by_text("No sample yet.")).to_be_visible()
         send(page)
-        assert page.locator("#problem").text_content() == "There is no prompt; expected some text"
+        expect(page.locator("#problem")).to_have_text("There is no prompt; expected some text")
         page.locator("#file").set_input_files(good)
         page.get_by_text("3 prompts from mine.jsonl").wait_for()
-        assert page.get_by_label("Prompt", exact=True).input_value() == "Name a colour."
-        assert page.get_by_label("Most tokens").input_value() == "5"
+        expect(page.get_by_label("Prompt", exact=True)).to_have_value("Name a colour.")
+        expect(page.get_by_label("Most tokens")).to_have_value("5")
         page.get_by_text("1 earlier turn sent with it").click()
-        assert page.get_by_role("region", name="Earlier turns").text_content() == "SystemBe brief."
+        expect(page.get_by_role("region", name="Earlier turns")).to_have_text("SystemBe brief.")
         page.get_by_role("button", name="Send the next one").click()
         page.get_by_text("Both answers are the same text.").wait_for()
-        assert page.locator("#position").text_content() == "2 of 3"
+        expect(page.locator("#position")).to_have_text("2 of 3")
         assert one.bodies[0]["messages"] == chat["messages"]
         assert one.bodies[0]["max_tokens"] == 5
         page.get_by_label("Prompt", exact=True).fill("Name a fruit.")
         page.get_by_role("button", name="Next prompt").click()
         page.get_by_role("button", name="Previous prompt").click()
-        assert page.get_by_label("Prompt", exact=True).input_value() == "Name a fruit."
+        expect(page.get_by_label("Prompt", exact=True)).to_have_value("Name a fruit.")
         page.locator("#file").set_input_files(bad)
         page.locator("#own-problem").get_by_text("bad.parquet").wait_for()
-        assert page.locator("#position").text_content() == "2 of 3"
+        expect(page.locator("#position")).to_have_text("2 of 3")
         page.get_by_text("Paste prompts instead").click()
         page.get_by_label("Prompts, one a line").fill("What is a lamp?\nWhat is a door?\n")
         page.get_by_role("button", name="Use these").click()
@@ -257,7 +258,7 @@ def test_ones_own_sample_is_gone_through_one_by_one(browser, service, tmp_path):
                        document.getElementById("drop").dispatchEvent(new DragEvent("drop", how)); }"""
         )
         page.get_by_text("1 prompt from dropped.txt").wait_for()
-        assert page.get_by_label("Prompt", exact=True).input_value() == "Dropped."
+        expect(page.get_by_label("Prompt", exact=True)).to_have_value("Dropped.")
 
 
 def test_the_keyboard_is_enough(browser, service):
@@ -269,8 +270,8 @@ def test_the_keyboard_is_enough(browser, service):
         texts = [shown.input_value()]
         for name in ("Creative", "Long context"):
             page.keyboard.press("ArrowRight")
-            assert page.get_by_role("tab", name=name).evaluate("(tab) => tab === document.activeElement")
-            assert page.get_by_role("tab", selected=True).text_content() == name
+            expect(page.get_by_role("tab", name=name)).to_be_focused()
+            expect(page.get_by_role("tab", selected=True)).to_have_text(name)
             texts.append(shown.input_value())
         assert len(set(texts)) == 3
         assert 2900 < len(texts[2].split()) < 3300
@@ -281,11 +282,11 @@ def test_the_keyboard_is_enough(browser, service):
         shown.focus()
         page.keyboard.press("Control+Enter")
         page.wait_for_function("() => [...document.querySelectorAll('.stream')].every((s) => s.textContent)")
-        assert page.get_by_role("button", name="Stop").evaluate("(button) => button === document.activeElement")
+        expect(page.get_by_role("button", name="Stop")).to_be_focused()
         page.keyboard.press("Enter")
         state(page, "Baseline", "stopped")
         assert ended(one, two)
-        assert page.get_by_role("button", name="Send to both").evaluate("(b) => b === document.activeElement")
+        expect(page.get_by_role("button", name="Send to both")).to_be_focused()
 
 
 @pytest.mark.parametrize(
@@ -302,10 +303,10 @@ def test_what_is_missing_is_said_before_anything_is_sent(browser, service, field
     with compared(browser, service) as (page, _, __):
         page.get_by_label(field, exact=True).fill(value)
         send(page)
-        assert line.lower() in page.locator("#problem").text_content().lower()
+        expect(page.locator("#problem")).to_contain_text(line, ignore_case=True)
         wrong = page.get_by_label(field, exact=True)
-        assert wrong.get_attribute("aria-invalid") == "true"
-        assert wrong.evaluate("(input) => input === document.activeElement")
+        expect(wrong).to_have_attribute("aria-invalid", "true")
+        expect(wrong).to_be_focused()
         assert not any(method == "POST" for method, _ in page.watched.requests)
 
 

@@ -70,7 +70,7 @@ def test_three_actions_give_a_verdict_that_anybody_can_read(browser, own):
         expect(page.locator("#prompts-read")).to_contain_text("40 prompts of prompts.jsonl")
         for figure in ("curve", "map", "positions", "classes", "memory-plan", "reasons"):
             expect(page.locator(f"#{figure}")).to_be_visible()
-        assert page.locator("#alternatives tbody tr").count() >= 4
+        expect(page.locator("#alternatives tbody tr").nth(3)).to_be_visible()
         expect(page.locator("#command")).to_contain_text(f"vllm serve {TARGET}")
         for size, scheme in ((DESKTOP, "light"), (DESKTOP, "dark"), (PHONE, "light"), (PHONE, "dark")):
             page.set_viewport_size({"width": size[0], "height": size[1]})
@@ -92,10 +92,11 @@ def test_what_is_shown_is_what_the_service_answered(browser, own):
         expect(page.locator("#verdict")).to_have_text(told["headline"])
         expect(page.locator("#figures dd").first).to_contain_text(f"{answer['speedup']['end_to_end']['value']:.2f}x")
         page.locator("#curve").get_by_text("As a table").click()
-        assert page.locator("#curve tbody tr").count() == len(answer["curve"])
-        assert page.locator("#map rect.cell").count() == sum(v is not None for r in told["map"]["speedup"] for v in r)
-        assert page.locator("#positions .entry").count() == answer["candidate"]["num_speculative_tokens"]
-        assert page.locator("#reasons .entry").count() == len(answer["reasons"])
+        expect(page.locator("#curve tbody tr")).to_have_count(len(answer["curve"]))
+        cells = sum(value is not None for row in told["map"]["speedup"] for value in row)
+        expect(page.locator("#map rect.cell")).to_have_count(cells)
+        expect(page.locator("#positions .entry")).to_have_count(answer["candidate"]["num_speculative_tokens"])
+        expect(page.locator("#reasons .entry")).to_have_count(len(answer["reasons"]))
 
 
 def test_prompts_are_sent_once_and_sliders_ask_with_features_and_keep_nothing(browser, own):
@@ -114,7 +115,7 @@ def test_prompts_are_sent_once_and_sliders_ask_with_features_and_keep_nothing(br
         settled(page)
         assert json.loads(bodies[-1])["traffic"] == {"concurrency": 96}
         expect(page.locator("#verdict")).to_contain_text("at 96 concurrent requests")
-        assert slider.get_attribute("aria-valuetext") == "96 requests"
+        expect(slider).to_have_attribute("aria-valuetext", "96 requests")
         assert paths(page).count("/v1/workloads") == 1
         assert set(paths(page)) == {"/v1/workloads", "/v1/explorations"}
         assert len(bodies) <= 1 + 8
@@ -197,8 +198,8 @@ def test_a_link_reproduces_the_view_without_reading_a_file(browser, own):
     with opened(browser, own, f"/#{parts.fragment}") as page:
         settled(page)
         assert page.locator("#results").inner_text() == before
-        assert page.get_by_label("Target model").input_value() == TARGET
-        assert page.get_by_label("Worth it from").input_value() == "1.2"
+        expect(page.get_by_label("Target model")).to_have_value(TARGET)
+        expect(page.get_by_label("Worth it from")).to_have_value("1.2")
         assert paths(page) == ["/v1/explorations"]
 
 
@@ -333,7 +334,7 @@ def test_a_config_json_stands_for_a_model_that_is_not_listed(browser, own):
         settled(page)
         expect(page.locator("#command")).to_contain_text("vllm serve ours-8b")
         page.get_by_role("button", name="Forget it").click()
-        assert page.get_by_label("Target model").input_value() == ""
+        expect(page.get_by_label("Target model")).to_have_value("")
 
 
 @pytest.mark.parametrize("how", ["fails", "is gone"])
@@ -375,7 +376,7 @@ def test_a_cell_of_the_map_moves_the_traffic_there(browser, own):
         cell.click()
         expect(page.locator("#verdict")).to_contain_text("at 12 concurrent requests")
         settled(page)
-        assert page.get_by_role("slider", name="Prompt tokens").get_attribute("aria-valuetext") == "1,024 tokens"
+        expect(page.get_by_role("slider", name="Prompt tokens")).to_have_attribute("aria-valuetext", "1,024 tokens")
 
 
 def test_the_command_is_copied_and_an_answer_is_kept_when_asked(browser, own):
@@ -397,7 +398,7 @@ def test_a_service_that_keeps_nothing_offers_no_keeping(browser, serve):
     """The button is not there."""
     with serve(Settings(store=False)) as url, opened(browser, url) as page:
         asked(page)
-        assert page.get_by_role("button", name="Keep it in the history").count() == 0
+        expect(page.get_by_role("button", name="Keep it in the history")).to_have_count(0)
 
 
 def test_everything_is_reached_by_the_keyboard_alone(browser, own):

@@ -120,7 +120,7 @@ def test_names_with_markup_are_text_wherever_they_are_shown(browser, kept, label
         expect(sheet.get_by_label("The request, as it was asked")).to_contain_text("onerror")
         sheet.get_by_role("button", name="Delete").click()
         expect(page.get_by_role("alertdialog")).to_contain_text(MARKUP)
-        assert page.locator("main img").count() == 0
+        expect(page.locator("main img")).to_have_count(0)
         assert page.evaluate("window.ran") is None
 
 
@@ -225,7 +225,7 @@ def test_one_is_opened_whole_by_its_row_and_by_its_address(browser, kept, label)
         assert subprocess.run(["bash", "-nc", command]).returncode == 0
         expect(sheet).to_contain_text("1, not kept")
         expect(sheet).to_contain_text("The explorer asks anew")
-        assert sheet.get_by_text("It does not take").count() == 0  # defaults are nothing to be left out
+        expect(sheet.get_by_text("It does not take")).to_have_count(0)  # defaults are nothing to be left out
         expect(sheet).to_contain_text("for the review")
         assert violations(page) == []
         with page.expect_download() as saved:
@@ -255,7 +255,7 @@ def test_one_is_opened_in_the_explorer_with_what_the_history_has_of_its_prompts(
         with opened(browser, str(kept.base_url), f"/history?recommendation={made['id']}") as page:
             sheet = page.get_by_role("dialog")
             expect(sheet).to_contain_text("It does not take traffic.cached_prefix_share.")
-            assert sheet.get_by_text("Choose the prompts there").count() == (0 if verdict else 1)
+            expect(sheet.get_by_text("Choose the prompts there")).to_have_count(0 if verdict else 1)
             sheet.get_by_role("link", name="Open in the explorer").click()
             page.wait_for_url(re.compile("/#"))
             expect(page.locator("#target")).to_have_value(LLAMA)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 import yaml
-from playwright.sync_api import Error
+from playwright.sync_api import Error, expect
 from pydantic import SecretStr
 
 from api.access.keys import new_key
@@ -114,5 +114,5 @@ def test_the_key_is_asked_for_where_the_service_needs_one(browser, serve, tmp_pa
 def test_without_keys_nothing_asks_for_one(browser, url):
     """No button and no dialog; and nothing that axe-core has to say about the frame of the page."""
     with opened(browser, url) as page:
-        assert page.get_by_role("button", name="API key").count() == 0
+        expect(page.get_by_role("button", name="API key")).to_have_count(0)
         assert violations(page) == []

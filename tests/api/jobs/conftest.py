@@ -182,9 +182,20 @@ def ended(job: dict[str, Any]) -> bool:
 
 
 def measured_once(job: dict[str, Any]) -> bool:
-    """Whether it runs, and a wave is over."""
+    """Whether it runs, and something was answered in a wave."""
     assert not ended(job), job
     return bool(job["state"] == "running" and job["progress"].get("answered"))
+
+
+def wait_for_kept(client: httpx.Client, job: str, timeout_s: float = 40.0) -> None:
+    """Until a wave is over and the partial profile with it stands in the database, whatever becomes of its worker."""
+    until = time.monotonic() + timeout_s
+    after, told = 0, ""
+    while told != "wave_finished":
+        assert time.monotonic() < until
+        assert not ended(client.get(f"{JOBS}/{job}").json())
+        for event in read_events(client, job, after=after, most=1):
+            after, told = int(event["id"]), event["event"]
 
 
 def read_events(

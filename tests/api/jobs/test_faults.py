@@ -26,6 +26,7 @@ from tests.api.jobs.conftest import (
     prompts,
     read_events,
     submit,
+    wait_for_kept,
     wait_until,
 )
 
@@ -108,9 +109,7 @@ def test_a_killed_workers_job_is_interrupted_its_part_kept_and_nothing_left(serv
     worker = start_worker(**launching)
     with service(**launching) as client:
         job, following = (submit(client, launch_body(model, prompts=prompts(400 + n))) for n in range(2))
-        wait_until(client, job, measured_once)
-        wait_until(client, job, lambda found: found["phase"].startswith("speculative: "))
-        time.sleep(1.0)  # a word of the worker's more, which carries the partial profile
+        wait_for_kept(client, job)
         worker.kill()
         found = wait_until(client, job, ended, timeout_s=10)
         assert (found["state"], found["profile_id"]) == ("interrupted", job)

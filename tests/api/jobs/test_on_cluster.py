@@ -19,6 +19,7 @@ from tests.api.jobs.conftest import (
     prompts,
     read_events,
     submit,
+    wait_for_kept,
     wait_until,
 )
 from tests.ray_cluster import running_cluster
@@ -92,7 +93,7 @@ def test_a_cancelled_job_ends_on_its_node_and_a_lost_cluster_leaves_the_worker(
         assert client.get(f"/v1/profiles/{job}").json()["status"] == "partial"
         assert processes_of(model) == []
         job = submit(client, launch_body(model, prompts=prompts(400)))
-        wait_until(client, job, measured_once, PATIENCE_S)
+        wait_for_kept(client, job, PATIENCE_S)
         ray_cluster.kill_head()
         found = wait_until(client, job, ended, PATIENCE_S)
         assert (found["state"], found["profile_id"]) == ("failed", job)

@@ -7,7 +7,7 @@ the speedup, corrected there (`advisor.fusion`) and told as the speculative step
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,10 +37,17 @@ def predict(
     reference = next((c for c in cases if c.candidate.method == evidence.method), None)
     if reference is None:
         return plain
-    probed = [_at(reference, point, evidence.k) for point in evidence.points]
+    return _corrected(plain, predict_points(deployment, reference, evidence), evidence)
+
+
+def predict_points(deployment: Deployment, case: Case, evidence: Evidence) -> Predictions:
+    """What the models say where the evidence measured, one row a point; case: what a point does not tell of itself."""
+    probed = [_at(case, point, evidence.k) for point in evidence.points]
     loads = np.array([round(point.concurrency) for point in evidence.points], dtype=np.int64)
-    there = predict_plainly(deployment, probed, case=np.arange(len(probed)), concurrency=loads, evidence=evidence)
-    return _corrected(plain, there, evidence)
+    return predict_plainly(
+        deployment, probed, case=np.arange(len(probed)), concurrency=loads,
+        evidence=evidence if case.candidate.method == evidence.method else None,
+    )  # fmt: skip
 
 
 def _at(case: Case, point: MeasuredPoint, k: int) -> Case:
@@ -67,7 +74,7 @@ def _corrected(plain: Predictions, there: Predictions, evidence: Evidence) -> Pr
     arm, before = plain.speculative, plain.speedups.end_to_end
     measured = np.zeros(plain.case.shape[0], dtype=np.bool_)
     measured[rows] = near
-    slower = _time_factor(there, evidence)
+    slower = time_factor(there, evidence)
     without = plain.without
     return replace(
         plain,
@@ -83,24 +90,42 @@ def _fused(
     objective: Objective, plain: Predictions, there: Predictions, evidence: Evidence, rows: Ints
 ) -> tuple[Estimate, NDArray[np.bool_]]:
     """One of the two speedups, and which of `rows` count as measured."""
-    found = [(i, e) for i, p in enumerate(evidence.points) if (e := getattr(p, objective)) is not None]
     prior: Estimate = getattr(plain.speedups, objective)
-    if not found:
+    points = compare_points(there, evidence, objective)
+    if points is None:
         return prior, np.zeros(rows.size, dtype=np.bool_)
-    at = np.array([i for i, _ in found])
-    predicted: Estimate = getattr(there.speedups, objective)
     fused = fuse(
         Estimate(prior.value[rows], prior.log_sd[rows]),
         _places(plain, rows, objective),
-        predicted=Estimate(predicted.value[at], predicted.log_sd[at]),
-        points=_places(there, at, objective),
-        measured=Estimate(
-            np.concatenate([e.value for _, e in found]), np.concatenate([e.log_sd for _, e in found])
-        ),
-    )  # fmt: skip
+        predicted=points.predicted,
+        points=points.rows,
+        measured=points.measured,
+    )
     value, log_sd = prior.value.copy(), prior.log_sd.copy()
     value[rows], log_sd[rows] = fused.estimate.value, fused.estimate.log_sd
     return Estimate(value, log_sd), fused.measured
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedPoints:
+    """Speedups where some were measured: places, what the models say there, and what was found."""
+
+    rows: Rows
+    predicted: Estimate
+    measured: Estimate
+
+
+def compare_points(there: Predictions, evidence: Evidence, objective: Objective) -> ComparedPoints | None:
+    """The points that have this speedup, `there` as `predict_points` gives them; None where none has."""
+    found = [(i, e) for i, p in enumerate(evidence.points) if (e := getattr(p, objective)) is not None]
+    if not found:
+        return None
+    at = np.array([i for i, _ in found])
+    predicted: Estimate = getattr(there.speedups, objective)
+    measured = Estimate(np.concatenate([e.value for _, e in found]), np.concatenate([e.log_sd for _, e in found]))
+    return ComparedPoints(
+        _places(there, at, objective), Estimate(predicted.value[at], predicted.log_sd[at]), measured
+    )  # fmt: skip
 
 
 def _places(predictions: Predictions, rows: Ints, objective: Objective) -> Rows:
@@ -125,20 +150,11 @@ def request_time_factor(
     """Measured over predicted time of a request without speculation, the geometric mean over the points; else 1."""
     if evidence is None or not evidence.points:
         return 1.0
-    points = evidence.points
-    most = max(round(p.concurrency) for p in points)
-    case = Case(candidate, evidence.k, conditions, most, most)
-    there = predict_plainly(
-        deployment,
-        [_at(case, point, evidence.k) for point in points],
-        case=np.arange(len(points)),
-        concurrency=np.array([round(p.concurrency) for p in points], dtype=np.int64),
-        evidence=None,
-    )
-    return _time_factor(there, evidence)
+    there = predict_points(deployment, Case(candidate, evidence.k, conditions, 1, 1), evidence)
+    return time_factor(there, evidence)
 
 
-def _time_factor(there: Predictions, evidence: Evidence) -> float:
+def time_factor(there: Predictions, evidence: Evidence) -> float:
     """Measured over predicted time of a baseline request; both arms are as much slower, so that no speedup changes."""
     measured_ms = np.array([np.nan if p.baseline_ms is None else p.baseline_ms for p in evidence.points])
     arm = there.without

@@ -61,7 +61,7 @@ def adopt_profile(request: RecommendationRequest) -> RecommendationRequest:
     deployment, traffic = request.deployment, request.traffic
     if deployment.speculation is None:
         deployment = deployment.model_copy(update={"speculation": speculation_of(profile)})
-    point = _asked(profile)
+    point = asked_point(profile)
     if point is not None:
         found: dict[str, Any] = {}
         if traffic.concurrency is None and traffic.request_rate is None:
@@ -72,7 +72,7 @@ def adopt_profile(request: RecommendationRequest) -> RecommendationRequest:
         try:
             traffic = TrafficSpec.model_validate({**traffic.model_dump(exclude_none=True), **found})
         except ValidationError as error:
-            raise _unusable(error, "evidence.profile.points[0]") from None
+            raise unusable(error, "evidence.profile.points[0]") from None
     return request.model_copy(update={"deployment": deployment, "traffic": traffic})
 
 
@@ -98,10 +98,10 @@ def speculation_of(profile: Profile) -> SpeculationSpec:
     try:
         return SpeculationSpec.model_validate(fields)
     except ValidationError as error:
-        raise _unusable(error, "evidence.profile.speculation") from None
+        raise unusable(error, "evidence.profile.speculation") from None
 
 
-def _unusable(error: ValidationError, field: str) -> EvidenceError:
+def unusable(error: ValidationError, field: str) -> EvidenceError:
     """A profile that says what no request may say."""
     first = error.errors()[0]
     place = ".".join(str(step) for step in first["loc"])
@@ -197,7 +197,7 @@ def _acceptance(profile: Profile, candidate: Candidate, k: int) -> AcceptanceEvi
     counts = profile.acceptance
     if counts is None or (not counts.drafts and not counts.decode_tokens):
         return None
-    point = _asked(profile)
+    point = asked_point(profile)
     positions = counts.accepted_per_position
     return AcceptanceEvidence(
         method=candidate.method,
@@ -234,7 +234,7 @@ def _estimate(ratio: Ratio | None) -> Estimate | None:
     return None if ratio is None else Estimate(np.array([ratio.value]), np.array([ratio.log_sd]))
 
 
-def _asked(profile: Profile) -> Point | None:
+def asked_point(profile: Profile) -> Point | None:
     """The point that the probe was asked for: the first."""
     return profile.points[0] if profile.points else None
 

@@ -14,7 +14,8 @@ small by that factor (its maximum-likelihood scale, never below 1): a model that
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +55,11 @@ class Rows:
         acceptance = np.minimum(acceptance_log_sd, log_sd)
         cost = np.sqrt(np.maximum(log_sd**2 - acceptance**2, 0.0))
         return cls(np.log(np.maximum(place, 1e-9)), temperature, cost, acceptance)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Rows]) -> Rows:
+        """Several, one after the other."""
+        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,21 +213,38 @@ class EvidenceSpec(Closed):
             what = f"expected at least the {accepted} accepted tokens, got {self.decode_tokens}"
             raise refuse(what, "decode_tokens", got=self.decode_tokens)
 
-    def check_against(self, k: int) -> None:
-        """Refuse counts that k draft tokens a step cannot have given."""
+    def check_against(self, k: int, *, at: tuple[str, ...] = ("evidence",)) -> None:
+        """Refuse counts that k draft tokens a step cannot have given; at: where the evidence stands in the request."""
         if self.drafts is None:
             return
         if self.accepted_per_position is not None and len(self.accepted_per_position) != k:
             what = f"expected k = {k} counts, one for each position, got {len(self.accepted_per_position)}"
-            raise refuse(what, "evidence", "accepted_per_position", got=self.accepted_per_position)
+            raise refuse(what, *at, "accepted_per_position", got=self.accepted_per_position)
         if self.accepted > k * self.drafts:
             what = (
                 f"{self.accepted} accepted of {self.drafts} drafts of k = {k} tokens: at most {k * self.drafts} can be"
             )
-            raise refuse(what, "evidence", "accepted_tokens", got=self.accepted)
+            raise refuse(what, *at, "accepted_tokens", got=self.accepted)
         if self.drafted_tokens is not None and self.drafted_tokens > k * self.drafts:
             what = f"expected at most drafts x k = {k * self.drafts}, got {self.drafted_tokens}"
-            raise refuse(what, "evidence", "drafted_tokens", got=self.drafted_tokens)
+            raise refuse(what, *at, "drafted_tokens", got=self.drafted_tokens)
+
+
+def check_evidence(
+    evidence: EvidenceSpec, speculation: SpeculationSpec | None, *, at: tuple[str, ...] = ("evidence",)
+) -> None:  # fmt: skip
+    """Refuse counts of nobody knows what, and those that the stated k cannot have given; at: where they stand."""
+    if evidence.profile is not None:
+        return  # a profile says itself of what it is
+    if speculation is None or speculation.method is None or speculation.num_speculative_tokens is None:
+        what = (
+            "expected the method and the k that were measured; got evidence alone; name both in "
+            "deployment.speculation (--method and -k)"
+        )
+        missing = "num_speculative_tokens" if speculation is not None and speculation.method else "method"
+        path = ("deployment", "speculation") if speculation is None else ("deployment", "speculation", missing)
+        raise refuse(what, *path, kind="evidence_without_method")
+    evidence.check_against(speculation.num_speculative_tokens, at=at)
 
 
 class PolicySpec(Closed):
@@ -285,16 +302,6 @@ class RecommendationRequest(Closed):
 
     @model_validator(mode="after")
     def _evidence_is_of_something(self) -> Self:
-        if self.evidence is None or self.evidence.profile is not None:
-            return self  # a profile says itself of what it is
-        speculation = self.deployment.speculation
-        if speculation is None or speculation.method is None or speculation.num_speculative_tokens is None:
-            what = (
-                "expected the method and the k that were measured; got evidence alone; name both in "
-                "deployment.speculation (--method and -k)"
-            )
-            missing = "num_speculative_tokens" if speculation is not None and speculation.method else "method"
-            path = ("deployment", "speculation") if speculation is None else ("deployment", "speculation", missing)
-            raise refuse(what, *path, kind="evidence_without_method")
-        self.evidence.check_against(speculation.num_speculative_tokens)
+        if self.evidence is not None:
+            check_evidence(self.evidence, self.deployment.speculation)
         return self

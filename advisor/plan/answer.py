@@ -80,6 +80,9 @@ class GpuPlan(Told):
     break_even_concurrency: Span | None = Field(
         description="Requests at once in a replica up to which speculation has more throughput; null: at none"
     )
+    probed_concurrency: list[float] = Field(
+        description="Loads at which profiles timed this GPU type; times and speedups are corrected by them"
+    )
     without: ArmPlan | None
     speculative: ArmPlan | None
     text: str
@@ -115,6 +118,7 @@ class ClassSummary(Told):
     temperature: float
     cached_prefix_share: float
     overlap: float
+    acceptance: Literal["measured", "predicted"] = Field(description="What its acceptance rests on")
 
 
 class CapacityPlan(Told):

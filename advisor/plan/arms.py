@@ -13,11 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.candidates import Candidate
+from advisor.fusion import Rows
+from advisor.plan.measured import Measured
 from advisor.plan.passes import Classes, Replica
 from advisor.plan.uncertainty import BETWEEN_PROMPTS_LOG_SD
 from advisor.plan.work import Work
-from advisor.predictions import Case, Conditions, predict_acceptance, step_cost_model
-from advisor.speedup import compare
+from advisor.predictions import Case, Conditions, Ints, predict_acceptance, step_cost_model
+from advisor.speedup import Speedups, compare
 from models.estimate import Estimate, Floats
 from models.step_cost import PassCosts, step_cost_table
 from profiler.deployment import Deployment
@@ -108,9 +110,12 @@ def mixed_conditions(work: Sequence[Work], share: Floats) -> Conditions:
 
 def predict_arm(
     deployment: Deployment, work: Sequence[Work], share: Floats, candidate: Candidate | None, *, limit: int,
-    ks: Sequence[int] = (0,),
+    ks: Sequence[int] = (0,), measured: Measured | None = None,
 ) -> Arm:  # fmt: skip
-    """Price one candidate with each of `ks` at concurrencies up to `limit`; None is the baseline."""
+    """Price one candidate with each of `ks` at concurrencies up to `limit`; None is the baseline.
+
+    measured: what corrects times, and the speedups of this candidate.
+    """
     grid = np.unique(np.round(np.geomspace(1.0, float(limit), _GRID)))
     tokens = tuple(ks) if candidate is not None else (0,)
     acceptances = _acceptances(deployment, work, candidate, tokens)
@@ -143,20 +148,47 @@ def predict_arm(
         ]
     )
     spread = np.array([float(one @ acceptances.gain_log_sd[row]) for row, one in enumerate(stays)])
-    speedups = compare(
+    compared = compare(
         without=cost.without,
         speculative=arm,
         gain=Estimate(np.repeat(taus - 1.0, grid.size), np.repeat(spread, grid.size)),
         output_tokens=Estimate(np.full(grid.size * len(tokens), answers), np.zeros(grid.size * len(tokens))),
         log_sd_end_to_end=cost.log_sd_end_to_end,
         log_sd_tpot=cost.log_sd_tpot,
-    ).end_to_end
+    )
+    speedups = compared.end_to_end
+    if measured is not None:
+        places = _places(work, share, np.tile(grid, len(tokens)), np.repeat(tokens, grid.size), compared)
+        speedups = _corrected(speedups, places, measured)
+        # All passes of the arm, so that they give the corrected speedup.
+        arm = arm.scaled(measured.time_factor * compared.end_to_end.value / speedups.value)
     shape = (len(tokens), grid.size)
     return Arm(
         candidate, tokens, grid, tuple(arm.rows(one) for one in rows), int(cost.gaps[0]),
         tuple(work), share, acceptances,
         Estimate(speedups.value.reshape(shape), speedups.log_sd.reshape(shape)),
     )  # fmt: skip
+
+
+def _places(work: Sequence[Work], share: Floats, concurrency: Floats, ks: Ints, compared: Speedups) -> Rows:
+    """Where the rows of an arm stand, for the fusion: the mix's mean lengths and temperature."""
+
+    def mean(name: str) -> Floats:
+        value = float(share @ np.array([getattr(one.conditions, name) for one in work]))
+        return np.full(concurrency.shape, value)
+
+    return Rows.of(
+        concurrency=concurrency, input_tokens=mean("input_tokens"), output_tokens=mean("output_tokens"),
+        k=ks.astype(np.float64), temperature=mean("temperature"), log_sd=compared.end_to_end.log_sd,
+        acceptance_log_sd=compared.end_to_end_acceptance_log_sd,
+    )  # fmt: skip
+
+
+def _corrected(prior: Estimate, places: Rows, measured: Measured) -> Estimate:
+    """Speedups with what was measured; rows that do not draft stay what they are, the baseline."""
+    fused = measured.correct(prior, places)
+    drafts = places.log_place[:, 3] > 0.0  # the logarithm of k + 1
+    return Estimate(np.where(drafts, fused.value, prior.value), np.where(drafts, fused.log_sd, prior.log_sd))
 
 
 def _acceptances(
@@ -167,19 +199,22 @@ def _acceptances(
     if candidate is None:
         zero = np.zeros(shape)
         return Acceptances(zero, zero, zero, zero, zero + 1.0, zero)
-    cases = [Case(candidate, k, one.conditions, 1, 1) for k in ks for one in work]
-    found = predict_acceptance(deployment, cases, None)
-    drafts = np.repeat(np.array(ks) > 0, len(work))
-    k = np.repeat(np.array(ks), len(work))
-    survival = np.where(np.arange(found.per_position.shape[1]) < k[:, None], np.nan_to_num(found.per_position), 0.0)
-    survival = np.cumprod(survival, axis=1)
+    of_class = [_accepted(deployment, candidate, one, np.array(ks)) for one in work]
+    gains, spreads, shares, variances, excess, length_spreads = np.stack(of_class, axis=-1)
+    return Acceptances(gains, spreads, shares, variances, excess + 1.0, length_spreads)
+
+
+def _accepted(deployment: Deployment, candidate: Candidate, work: Work, ks: Ints) -> Floats:
+    """Of one class, (6, K): gain, its spread, share of steps that draft, variance of a step, AL - 1, its spread."""
+    cases = [Case(candidate, int(k), work.conditions, 1, 1) for k in ks]
+    found = predict_acceptance(deployment, cases, work.evidence)
+    per_position = np.nan_to_num(found.per_position)
+    survival = np.cumprod(np.where(np.arange(per_position.shape[1]) < ks[:, None], per_position, 0.0), axis=1)
     second = (survival * (2.0 * np.arange(survival.shape[1]) + 1.0)).sum(axis=1)
     gain, m = found.gain, found.draft_share
     variance = np.maximum(m * second - gain.value**2, 0.0)
     columns = (gain.value, gain.log_sd, m, variance, found.acceptance_length - 1.0, found.length_log_sd)
-    values = [np.where(drafts, column, 0.0).reshape(shape) for column in columns]
-    gains, spreads, shares, variances, excess, length_spreads = values
-    return Acceptances(gains, spreads, shares, variances, excess + 1.0, length_spreads)
+    return np.stack([np.where(ks > 0, column, 0.0) for column in columns])
 
 
 def _steps(work: Sequence[Work], tau: Floats) -> Floats:

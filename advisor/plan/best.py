@@ -16,6 +16,7 @@ import numpy as np
 from advisor.candidates import Candidate
 from advisor.capacity import Capacity as MemoryCapacity
 from advisor.plan.arms import Arm, predict_arm
+from advisor.plan.measured import Measured
 from advisor.plan.sizing import Capacity, Objective, replica_capacity
 from advisor.plan.work import Work
 from advisor.preflight import Preflight, inspect_candidate
@@ -61,7 +62,7 @@ def k_by_batch(concurrency: Floats, k: int, schedule: Schedule | None) -> Floats
 
 def best_way(
     deployment: Deployment, work: Sequence[Work], share: Floats, candidates: Sequence[Candidate],
-    memory: MemoryCapacity, objective: Objective, *, load: float,
+    memory: MemoryCapacity, objective: Objective, *, load: float, measured: Measured | None = None,
 ) -> Way | None:  # fmt: skip
     """The best of the candidates; None where none can run. load: concurrency of the baseline at its capacity."""
     longest = max(one.longest_tokens for one in work)
@@ -71,7 +72,7 @@ def best_way(
         if preflight.blocked is not None:
             continue
         ks = sorted({0, *candidate.ks})
-        arm = predict_arm(deployment, work, share, candidate, limit=memory.limit(candidate), ks=ks)
+        arm = predict_arm(deployment, work, share, candidate, limit=memory.limit(candidate), ks=ks, measured=measured)
         lows = bounds(arm.speedup)[0]
         lows[arm.ks.index(0)] = -np.inf
         for column in sorted({0, int(np.abs(arm.concurrency - load).argmin())}):

@@ -17,6 +17,7 @@ from advisor.plan.answer import GpuPlan, Span
 from advisor.plan.arms import mixed_conditions, predict_arm
 from advisor.plan.best import Way, best_way
 from advisor.plan.fleet import Demand, Fleet, Named, case_capacity, plan_fleet
+from advisor.plan.measured import measured_of, with_evidence
 from advisor.plan.passes import Replica
 from advisor.plan.queue import offered
 from advisor.plan.request import GpuPriceSpec, PlanPolicy, PlanRequest
@@ -63,25 +64,29 @@ def plan_gpu(
     policy, objective = request.policy, _objective(request)
     work = tuple(resolve_class(name, spec, described[name], deployment) for name, spec in request.classes.items())
     candidates = find_candidates(deployment, request.deployment.speculation)
+    work = with_evidence(request, work, candidates, deployment)
+    measured = measured_of(deployment, work, candidates)
     busiest = np.array(demand.mix(demand.busiest))
     memory = plan_capacity(deployment, candidates, mixed_conditions(work, busiest))
     price = priced.price_per_hour * deployment.tensor_parallel_size
 
     def without(mix: tuple[float, ...]) -> Replica:
-        return predict_arm(deployment, work, np.array(mix), None, limit=memory.limit_without).replica(0)
+        return predict_arm(
+            deployment, work, np.array(mix), None, limit=memory.limit_without, measured=measured
+        ).replica(0)
 
-    base = predict_arm(deployment, work, busiest, None, limit=memory.limit_without)
+    base = predict_arm(deployment, work, busiest, None, limit=memory.limit_without, measured=measured)
     fleet = plan_fleet(
         without, base, Named(), demand, objective, ratio_log_sd=None, price=price, least=policy.min_replicas
     )
-    way = best_way(deployment, work, busiest, candidates, memory, objective, load=fleet.operating)
+    way = best_way(deployment, work, busiest, candidates, memory, objective, load=fleet.operating, measured=measured)
     if way is None:
         plan = _told(request, priced, deployment, fleet, None, None, work)
-        return Sized(plan, deployment, work, ())
+        return Sized(plan, deployment, work, _warned(work))
     limit = memory.limit(way.candidate)
 
     def speculating(mix: tuple[float, ...]) -> Replica:
-        arm = predict_arm(deployment, work, np.array(mix), way.candidate, limit=limit, ks=way.arm.ks)
+        arm = predict_arm(deployment, work, np.array(mix), way.candidate, limit=limit, ks=way.arm.ks, measured=measured)
         return arm.replica(way.ks(arm))
 
     named = Named(
@@ -96,7 +101,15 @@ def plan_gpu(
         least=policy.min_replicas,
     )  # fmt: skip
     plan = _told(request, priced, deployment, fleet, other, way, work)
-    return Sized(plan, deployment, work, (*way.preflight.warnings, *way.warnings))
+    return Sized(plan, deployment, work, (*way.preflight.warnings, *way.warnings, *_warned(work)))
+
+
+def _warned(work: Sequence[Work]) -> tuple[Warned, ...]:
+    """What the classes' evidence has to say."""
+    return tuple(
+        Warned(code=warning.code, text=f"{one.name}: {warning.text}")
+        for one in work if one.evidence is not None for warning in one.evidence.warnings
+    )  # fmt: skip
 
 
 def _objective(request: PlanRequest) -> Objective:
@@ -144,6 +157,9 @@ def _told(
         acceptance_length=None if way is None else _length(way),
         break_even_acceptance_length=None if way is None else _even_length(way, objective, base.by_case),
         break_even_concurrency=None if way is None else _even_concurrency(way),
+        probed_concurrency=sorted(
+            {point.concurrency for one in work if one.evidence is not None for point in one.evidence.points}
+        ),
         without=base.plan,
         speculative=None if other is None else other.plan,
         text=_text(base, other, way, saving, probability, decisive=decided is not None and decided.decisive),
@@ -261,5 +277,5 @@ def holds_not(error: DeploymentError, priced: GpuPriceSpec, name: str, ranks: in
     return GpuPlan(
         gpu=name, gpus_per_replica=ranks, price_per_hour=priced.price_per_hour, verdict="impossible", decisive=True,
         probability=None, saving=None, acceptance_length=None, break_even_acceptance_length=None,
-        break_even_concurrency=None, without=None, speculative=None, text=error.line(),
+        break_even_concurrency=None, probed_concurrency=[], without=None, speculative=None, text=error.line(),
     )  # fmt: skip

@@ -24,6 +24,7 @@ from advisor.plan.answer import (
 from advisor.plan.curve import read_curve
 from advisor.plan.fleet import Demand
 from advisor.plan.gpu import Sized, deployment_on, holds_not, plan_gpu
+from advisor.plan.measured import adopt_profiles
 from advisor.plan.request import PlanRequest, SloSpec
 from advisor.plan.work import describe_class
 from advisor.predictions import model_version
@@ -34,6 +35,7 @@ from profiler.prompts.sample import PromptSample
 
 def plan_capacity(request: PlanRequest, *, samples: Mapping[str, PromptSample] | None = None) -> CapacityPlan:
     """The plan. samples: prompts of classes that are already read. Raises InputError with the place in the request."""
+    request = adopt_profiles(request)
     demand = _demand(request)
     described = {name: describe_class(name, spec, (samples or {}).get(name)) for name, spec in request.classes.items()}
     plans: list[GpuPlan] = []
@@ -80,6 +82,7 @@ def plan_capacity(request: PlanRequest, *, samples: Mapping[str, PromptSample] |
                 input_tokens=one.conditions.input_tokens, output_tokens=one.conditions.output_tokens,
                 temperature=one.conditions.temperature, cached_prefix_share=one.conditions.cached_prefix_share,
                 overlap=one.conditions.overlap,
+                acceptance="measured" if one.evidence is not None and one.evidence.acceptance else "predicted",
             )
             for one in sized[0].work
         },

@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from advisor.features import WorkloadFeatures
 from advisor.fields import Closed, number, refuse, shown, whole
-from advisor.request import DeploymentSpec, GpuField, Prompts
+from advisor.request import DeploymentSpec, EvidenceSpec, GpuField, Prompts, check_evidence
 from models.structure import STRUCTURES
 
 ClassName = Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[A-Za-z0-9][A-Za-z0-9 _.-]{0,59}$")]
@@ -59,6 +59,9 @@ class ClassSpec(Closed):
     overlap: Annotated[float, number(0, 1)] | None = Field(
         default=None, description="Share of an answer that stands in the prompt or earlier in itself"
     )
+    evidence: EvidenceSpec | None = Field(
+        default=None, description="What was counted or profiled of such requests; lengths left out are the profile's"
+    )
 
     @model_validator(mode="after")
     def _known(self) -> Self:
@@ -70,8 +73,9 @@ class ClassSpec(Closed):
                 if getattr(self, name) is not None:
                     raise refuse(f"expected no {name} beside {given[0]}, which tell it; got both", name)
             return self
+        profiled = self.evidence is not None and self.evidence.drafts is None
         for name in ("input_tokens", "output_tokens"):
-            if getattr(self, name) is None:
+            if getattr(self, name) is None and not profiled:
                 raise refuse(f"expected {name}, or prompts; got neither", name)
         if self.structure is not None and sum(self.structure.values()) <= 0:
             raise refuse("expected at least one share above 0, got none", "structure", got=self.structure)
@@ -162,6 +166,13 @@ class PlanRequest(Closed):
     gpus: list[GpuPriceSpec] = Field(min_length=1, max_length=_MOST_GPUS)
     deployment: ServedSpec
     policy: PlanPolicy = PlanPolicy()
+
+    @model_validator(mode="after")
+    def _evidence_is_of_something(self) -> Self:
+        for name, spec in self.classes.items():
+            if spec.evidence is not None:
+                check_evidence(spec.evidence, self.deployment.speculation, at=("classes", name, "evidence"))
+        return self
 
     @model_validator(mode="after")
     def _classes_agree(self) -> Self:

@@ -14,6 +14,7 @@ from statistics import NormalDist
 import numpy as np
 
 from advisor.described import Described, describe_features, describe_sample
+from advisor.evidence import Evidence
 from advisor.plan.request import ClassSpec
 from advisor.predictions import Conditions
 from advisor.recommendation import Warned
@@ -41,6 +42,7 @@ class Work:
     longest_tokens: float
     estimated: tuple[str, ...]
     warnings: tuple[Warned, ...]
+    evidence: Evidence | None = None  # what was measured of it
 
     @property
     def computed_tokens(self) -> float:

@@ -58,6 +58,15 @@ def plan(
     cached_prefix_share: Annotated[
         float | None, typer.Option(help="Share of prompt tokens that prefix caching serves.")
     ] = None,
+    evidence: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Counts of a run with --method and -k, of such requests.")
+    ] = None,
+    profile: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="What specworth profile measured of such requests; fills in what is left out."
+        ),
+    ] = None,
     draft: Draft = None,
     method: Method = None,
     num_speculative_tokens: NumSpeculativeTokens = None,
@@ -94,6 +103,8 @@ def plan(
     With your own prompts and curve, for a program:
       specworth plan --target Qwen/Qwen3-8B --gpu H200=3.60 --prompts prompts.jsonl --demand week.csv
         --ttft-p95-ms 500 --json
+    With what specworth profile measured of them:
+      specworth plan --profile profile.json --gpu H200=3.60 --request-rate 25 --ttft-p95-ms 500
 
     Each GPU type is planned without speculation and with the best of it. Times are predictions: of GPUs and methods
     that were never measured nothing is decisive. docs/plan.md has the input, the method and its limits.

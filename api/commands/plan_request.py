@@ -1,8 +1,8 @@
 """What does the command line ask of a plan? A TOML file and options as the request that goes over HTTP.
 
-The file states the request field by field (docs/plan.md). Here, and only here, a class may name a file with its prompts
-(`prompts_file`, beside the TOML file) and the curve comes from a file. Errors are told in the file's or the options'
-words.
+The file states the request field by field (docs/plan.md). Here, and only here, a class may name files beside the TOML
+file (`prompts_file`, `evidence_file`, `profile_file`) and the curve comes from a file. Errors are told in the file's or
+the options' words.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from advisor.plan import PlanRequest
-from api.commands.request import PLACES, request_fields, validated
+from api.commands.profiled import fill_from_profile, read_profile
+from api.commands.request import PLACES, read_evidence, request_fields, validated
 from api.commands.toml_file import line_of, read_toml
 from profiler.errors import InputError
 from profiler.prompts import read_prompts
@@ -53,6 +54,8 @@ def asked_plan(options: Mapping[str, Any]) -> Asked:
         expected = "a TOML file with [slo], [classes.NAME], [[gpus]] and [deployment]"
         fields, text = read_toml(file, name="the plan", expected=expected, max_bytes=_MAX_BYTES)
     samples = _samples(fields, file)
+    _evidence_files(fields, file)
+    options = _profiled(options)
     for option, place in _OPTIONS.items():
         if options[option] is not None:
             group, name = place.split(".")
@@ -117,17 +120,50 @@ def _samples(fields: dict[str, Any], file: Path | None) -> dict[str, PromptSampl
     found: dict[str, PromptSample] = {}
     for name, spec in _table(fields, "classes").items():
         if isinstance(spec, dict) and "prompts_file" in spec:
-            given = spec.pop("prompts_file")
-            if not isinstance(given, str):
-                raise InputError(f"classes.{name}.prompts_file", expected="a path", got=repr(given)[:60])
-            place = Path(given)
-            found[name] = read_prompts(str(place if place.is_absolute() or file is None else file.parent / place))
+            found[name] = read_prompts(
+                str(_beside(spec.pop("prompts_file"), file, named=f"classes.{name}.prompts_file"))
+            )
     return found
+
+
+def _evidence_files(fields: dict[str, Any], file: Path | None) -> None:
+    """Counts and profiles of classes that name a file of them."""
+    for name, spec in _table(fields, "classes").items():
+        for key in ("evidence_file", "profile_file"):
+            if not isinstance(spec, dict) or key not in spec:
+                continue
+            if "evidence" in spec:
+                raise InputError(f"classes.{name}.{key}", expected="evidence once", got="it beside another")
+            place = _beside(spec.pop(key), file, named=f"classes.{name}.{key}")
+            if key == "profile_file":
+                spec["evidence"] = {"profile": read_profile(place, named=f"classes.{name}.{key}")[0]}
+            else:
+                spec["evidence"] = read_evidence(str(place))
+
+
+def _beside(given: object, file: Path | None, *, named: str) -> Path:
+    """A path as the TOML file means it."""
+    if not isinstance(given, str):
+        raise InputError(named, expected="a path", got=repr(given)[:60])
+    place = Path(given)
+    return place if place.is_absolute() or file is None else file.parent / place
+
+
+def _profiled(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options with what --profile tells filled in but the GPU, whose price it does not know."""
+    filled = dict(options)
+    if options["profile"] is None:
+        return filled
+    if options["evidence"] is not None:
+        raise InputError("--evidence and --profile: expected one of them, got both")
+    content, profile = read_profile(options["profile"])
+    fill_from_profile(filled, profile)
+    return filled | {"gpu": options["gpu"], "profile": content}
 
 
 def _served(fields: dict[str, Any], options: Mapping[str, Any]) -> None:
     """The deployment's options, as advise reads them, over what the file says."""
-    stated, _ = request_fields({**options, "gpu": None, "temperature": None, "input_tokens": None,
+    stated, _ = request_fields({**options, "gpu": None, "evidence": None, "temperature": None, "input_tokens": None,
                                 "output_tokens": None, "cached_prefix_share": None, "request_rate": None,
                                 "confidence": None})  # fmt: skip
     _table(fields, "deployment").update(stated["deployment"])
@@ -156,10 +192,15 @@ def _one_class(fields: dict[str, Any], options: Mapping[str, Any], samples: dict
     stated = {name: options[name] for name in _ONE_CLASS if options[name] is not None}
     if options["structure"]:
         stated["structure"] = dict(map(_share, options["structure"]))
+    if options["profile"] is not None:
+        stated["evidence"] = {"profile": options["profile"]}
+    elif options["evidence"] is not None:
+        stated["evidence"] = read_evidence(options["evidence"])
     if not stated and options["prompts"] is None:
         return
     if fields["classes"]:
-        first = "prompts" if options["prompts"] is not None else next(iter(stated)).replace("_", "-")
+        given = [name for name in ("prompts", "profile", *stated) if name not in options or options[name] is not None]
+        first = given[0].replace("_", "-")
         raise InputError(f"--{first}", expected="the classes of the file alone, or of options alone", got="both")
     fields["classes"] = {ONE: stated}
     if options["prompts"] is not None:

@@ -44,7 +44,7 @@ def with_profile(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
         if options["evidence"] is not None:
             raise InputError("--evidence and --profile: expected one of them, got both")
         content, profile = read_profile(options["profile"])
-        _fill(filled, profile)
+        fill_from_profile(filled, profile)
     for name in ("target", "gpu"):
         if filled[name] is None:
             remedy = "give the GPU's figures: the profile was measured on a CPU" if _on_cpu(content, name) else None
@@ -52,21 +52,24 @@ def with_profile(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
     return filled, content
 
 
-def read_profile(path: Path) -> tuple[dict[str, Any], Profile]:
-    """A profile file, as JSON and checked. Raises EvidenceError where it is none, or of another version."""
+def read_profile(path: Path, *, named: str = "--profile") -> tuple[dict[str, Any], Profile]:
+    """A profile file, as JSON and checked. Raises EvidenceError where it is none, or of another version.
+
+    named: where the path was given.
+    """
     try:
         with path.open("rb") as source:
             text = source.read(_MAX_BYTES)
     except OSError as error:
         got = (error.strerror or "an error").lower()
-        raise EvidenceError(f"--profile: {path} cannot be read", expected="a profile.json", got=got) from None
-    content = read_object(text, max_depth=_MAX_DEPTH, what=f"--profile: {path}")
+        raise EvidenceError(f"{named}: {path} cannot be read", expected="a profile.json", got=got) from None
+    content = read_object(text, max_depth=_MAX_DEPTH, what=f"{named}: {path}")
     if content.get("kind") != "specworth.profile":
         remedy = "make one with specworth profile"
-        raise EvidenceError(f"--profile: {path} is no profile", expected="what specworth profile wrote", remedy=remedy)
+        raise EvidenceError(f"{named}: {path} is no profile", expected="what specworth profile wrote", remedy=remedy)
     if content.get("schema_version") != SCHEMA_VERSION:
         raise EvidenceError(
-            f"--profile: {path} is of another version of specworth",
+            f"{named}: {path} is of another version of specworth",
             expected=f"schema version {SCHEMA_VERSION}",
             got=repr(content.get("schema_version"))[:80],
             remedy="measure again",
@@ -76,11 +79,11 @@ def read_profile(path: Path) -> tuple[dict[str, Any], Profile]:
     except ValidationError as error:
         first = field_errors(error.errors())[0]
         raise EvidenceError(
-            f"--profile: {path} is damaged at {first.field}", expected=first.expected, got=first.got
+            f"{named}: {path} is damaged at {first.field}", expected=first.expected, got=first.got
         ) from None
 
 
-def _fill(options: dict[str, Any], profile: Profile) -> None:
+def fill_from_profile(options: dict[str, Any], profile: Profile) -> None:
     """Options that were not given, from what was measured."""
     from profiler.probe.environment import argument  # with it come HTTP clients, for which plain advice need not wait
 

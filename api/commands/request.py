@@ -72,7 +72,7 @@ def request_fields(options: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[st
         elif option == "gpu" and value.lstrip().startswith("{"):
             value = _json_object(value.encode(errors="surrogateescape"), what="--gpu")
         elif option == "evidence":
-            value = _evidence(value)
+            value = read_evidence(value)
         *above, last = place.split(".")
         parent = fields
         for step in above:
@@ -136,7 +136,8 @@ def _model(name_or_path: str, *, option: str) -> tuple[str | dict[str, Any], tup
     return model, files.notes
 
 
-def _evidence(text: str) -> dict[str, Any]:
+def read_evidence(text: str) -> dict[str, Any]:
+    """Counts from a file, or from JSON itself. Raises EvidenceError."""
     if text.lstrip().startswith("{"):
         return _json_object(text.encode(errors="surrogateescape"), what="--evidence")
     path = Path(text).expanduser()

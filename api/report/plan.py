@@ -98,6 +98,13 @@ def to_know(plan: CapacityPlan) -> Iterator[str]:
     """Warnings, and what was estimated."""
     for warning in plan.warnings:
         yield f"{as_sentence(warning.text)} [{warning.code}]"
+    known = [name for name, one in plan.classes.items() if one.acceptance == "measured"]
+    if known:
+        yield f"Measured, not predicted: the acceptance of {', '.join(known)}."
+    for gpu in plan.gpus:
+        if gpu.probed_concurrency:
+            loads = ", ".join(f"{load:,.0f}" for load in gpu.probed_concurrency)
+            yield f"Times and speedups on {gpu.gpu} are corrected by what was measured at {loads} requests at once."
     if plan.estimated:
         yield f"Not given, so estimated: {'; '.join(line.rstrip('.') for line in plan.estimated)}."
     yield (

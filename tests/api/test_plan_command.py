@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.advisor.profiles import point, profile
+
 DATA = Path(__file__).resolve().parents[2] / "data"
 PLAN = """
 [deployment]
@@ -106,6 +108,74 @@ def test_prompts_of_a_file_are_a_class(in_process, folder, prompts):
     assert by_file["classes"]["chat"]["input_tokens"] == by_option["classes"]["requests"]["input_tokens"]
 
 
+OF_HEAD = PLAN.replace("num_speculative_tokens = 3", f'num_speculative_tokens = 3, draft = "{HEAD}"')
+MEASURED = {"drafts": 4000, "accepted_per_position": [3000, 2200, 1600], "decode_tokens": 11000, "temperature": 0.0}
+
+
+def test_what_was_measured_of_a_class_is_told_by_option_by_file_and_over_http(in_process, client, folder):
+    """Counts and a profile; beside the TOML file, as options, and as a stored profile's id: the same plans."""
+    import tomllib
+
+    document = profile(point(32, 1.2, input_tokens=400.0), target="meta-llama/Llama-3.1-8B-Instruct")
+    document["speculation"] |= {"draft": HEAD}
+    (folder / "counts.json").write_text(json.dumps(MEASURED), encoding="utf-8")
+    (folder / "profile.json").write_text(json.dumps(document), encoding="utf-8")
+    stored = client.post("/v1/profiles:import", json=document).json()["id"]
+    for kind, evidence, plain in (
+        ("evidence", MEASURED, MEASURED), ("profile", {"profile": document}, {"profile_id": stored}),
+    ):  # fmt: skip
+        name = {"evidence": "counts", "profile": "profile"}[kind]
+        text = OF_HEAD.replace("[classes.chat]", f'[classes.chat]\n{kind}_file = "{name}.json"')
+        (folder / "measured.toml").write_text(text, encoding="utf-8")
+        by_file = json.loads(in_process("plan", folder / "measured.toml", "--json").stdout)
+        by_option = json.loads(in_process("plan", *ONE, f"--{kind}", folder / f"{name}.json", "--json").stdout)
+        assert by_file["classes"]["chat"]["acceptance"] == "measured"
+        found = by_file["gpus"][0]["speculative"]["requests_per_s_of_replica"]
+        assert by_option["gpus"][0]["speculative"]["requests_per_s_of_replica"]["expected"] == found["expected"]
+        for given in (evidence, plain):
+            asked = tomllib.loads(OF_HEAD)
+            asked["classes"]["chat"]["evidence"] = given
+            served = client.post("/v1/capacity-plans", json=asked).json()
+            assert served["gpus"] == by_file["gpus"]
+    assert by_file["gpus"][0]["probed_concurrency"] == [32.0]
+
+
+def test_a_profile_alone_tells_target_speculation_and_requests(in_process, folder):
+    """What is left to say: GPU types with prices, how many requests, and the SLO."""
+    document = profile(point(32, 1.2), target="meta-llama/Llama-3.1-8B-Instruct")
+    document["speculation"] |= {"draft": HEAD}
+    (folder / "profile.json").write_text(json.dumps(document), encoding="utf-8")
+    asked = ("plan", "--profile", folder / "profile.json", "--gpu", "H200=3.5", "--request-rate", "20")
+    done = in_process(*asked, "--tpot-p95-ms", "30")
+    assert done.returncode == 0, done.stderr
+    assert "Measured, not predicted: the acceptance of requests." in done.stdout
+    assert "corrected by what was measured at 32 requests at once" in done.stdout
+    review = folder / "review.md"
+    assert in_process(*asked, "--tpot-p95-ms", "30", "--report", review).returncode == 0
+    assert "Times and speedup on H200 at 32 requests at once" in review.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ('profile_file = "nowhere.json"', "classes.chat.profile_file: {}/nowhere.json cannot be read"),
+        ('profile_file = "curve.csv"', "classes.chat.profile_file: {}/curve.csv"),
+        ("profile_file = 3", "classes.chat.profile_file; expected a path; got 3"),
+        ('evidence_file = "nowhere.json"', "nowhere.json is no file; expected a JSON file with counts"),
+        ("evidence = { drafts = 3 }", "classes.chat.evidence.accepted_tokens"),
+        ('evidence = { drafts = 3, accepted_tokens = 2 }\nevidence_file = "x"', "expected evidence once"),
+    ],
+)
+def test_evidence_that_cannot_be_used_is_told_with_its_class(in_process, folder, change, message):
+    """One line, exit code 2."""
+    text = PLAN.replace("[classes.chat]", f"[classes.chat]\n{change}")
+    (folder / "wrong.toml").write_text(text, encoding="utf-8")
+    done = in_process("plan", folder / "wrong.toml")
+    assert done.returncode == 2
+    assert message.format(folder) in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_a_png_is_drawn_too(in_process, folder):
     """By the suffix."""
     assert in_process("plan", folder / "plan.toml", "--chart", folder / "plan.png").returncode == 0
@@ -167,6 +237,13 @@ def test_a_wrong_file_is_told_with_its_place(in_process, folder, change, message
         ((), "the plan is not complete; expected --target (deployment.target), --gpu NAME=PRICE (gpus), --demand"),
         (("plan.toml", "--gpu", "H200"), "--gpu; expected NAME=PRICE, as H200=3.60; got 'H200'"),
         (("plan.toml", "--gpu", "H200=cheap"), "--gpu; expected NAME=PRICE"),
+        (("plan.toml", "--evidence", "{}"), "--evidence; expected the classes of the file alone"),
+        (("--profile", "nowhere.json"), "--profile: nowhere.json cannot be read"),
+        (("--profile", "p.json", "--evidence", "{}"), "--evidence and --profile: expected one of them, got both"),
+        (
+            (*ONE[:-6], "--evidence", '{"drafts": 3, "accepted_tokens": 2}'),
+            "deployment.speculation; expected the method and the k",
+        ),
         (("plan.toml", "--input-tokens", "3"), "--input-tokens; expected the classes of the file alone"),
         (("plan.toml", "--demand", "curve.csv", "--request-rate", "3"), "--request-rate; expected a rate or a curve"),
         (("plan.toml", "--demand", "nowhere.csv"), "--demand: nowhere.csv cannot be read"),

@@ -99,6 +99,37 @@ def test_what_is_shown_is_what_the_service_answered(browser, own):
         expect(page.locator("#reasons .entry")).to_have_count(len(answer["reasons"]))
 
 
+def test_a_gpu_of_ones_own_is_given_by_its_figures(browser, own):
+    """As on the command line; figures that are none are refused beside the field."""
+    figures = {"name": "lab card", "memory_gib": 80, "bandwidth_gb_per_s": 1500, "bf16_tflops": 300}
+    with opened(browser, own, tolerate=lambda line: "422" in line) as page:
+        give(page)
+        name(page, "Target model", TARGET)
+        name(page, "GPU", json.dumps(figures))
+        settled(page)
+        expect(page.locator("#rests")).to_contain_text("lab card")
+        expect(page.locator("#verdict")).to_contain_text("end to end")
+        for wrong, line in (('{"name": "x"', "Unknown GPU"), ('{"name": "x", "memory_gib": -3}', "memory_gib")):
+            name(page, "GPU", wrong)
+            expect(page.get_by_label("GPU", exact=True)).to_have_attribute("aria-invalid", "true")
+            expect(page.locator("#target-problem")).to_contain_text(line)
+
+
+def test_a_load_that_nobody_said_is_asked_for_beside_the_verdict(browser, own):
+    """What keeps an answer from being decisive is one action away; once said, nothing asks any more."""
+    with opened(browser, own) as page:
+        asked(page)
+        expect(page.locator("#load-assumed")).to_contain_text("without it nothing is decisive")
+        page.get_by_role("button", name="Say how many").click()
+        slider = page.get_by_role("slider", name="Requests at once")
+        expect(slider).to_be_focused()
+        slider.press("ArrowLeft")
+        settled(page)
+        expect(page.locator("#load-assumed")).to_be_hidden()
+        page.get_by_role("button", name="Reset Requests at once").click()
+        expect(page.locator("#load-assumed")).to_be_visible()
+
+
 def test_prompts_are_sent_once_and_sliders_ask_with_features_and_keep_nothing(browser, own):
     """One reading of the file; each move is answered, the history stays as it was, and no move carries a text."""
     bodies: list[str] = []

@@ -104,6 +104,15 @@ async function takeExample() {
   await take(new File([await response.blob()], "example.jsonl"), "the example");
 }
 
+/* What an answer lacks most often is one move away. */
+function setUpLoad() {
+  byId("say-load").addEventListener("click", () => {
+    const slider = byId("slider-concurrency");
+    slider.scrollIntoView({ block: "center" });
+    slider.focus();
+  });
+}
+
 function setUpPrompts() {
   const drop = byId("drop");
   byId("file").addEventListener("change", (event) => {
@@ -251,6 +260,7 @@ async function loadCatalogs() {
 }
 
 setUpPrompts();
+setUpLoad();
 setUpDeployment();
 setUpActions();
 window.addEventListener("hashchange", followLink);

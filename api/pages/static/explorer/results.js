@@ -138,10 +138,11 @@ function alternatives(answer) {
   );
 }
 
-function rests(answer) {
+function rests(answer, { target, gpu, tp }) {
   const { workload } = answer;
   const shares = Object.entries(workload.structure).filter(([, share]) => share >= 0.01);
   const lines = [
+    `${target} on ${tp === null ? "" : `${tp} times `}${gpu}, ${plural(workload.concurrency, "request")} at once.`,
     `${plural(workload.prompts, "prompt")}, read as ${workload.format}.`,
     `They ask for ${shares.map(([name, share]) => `${words(name)} ${percent(share)}`).join(", ")}.`,
     `Prompts of ${count(workload.input_tokens)} tokens (95% below ${count(workload.input_tokens_p95)}), answers of `
@@ -173,6 +174,7 @@ export function makeResults(chosen) {
       byId("empty").hidden = true;
       byId("results").hidden = false;
       verdict(exploration, minimum);
+      byId("load-assumed").hidden = !answer.warnings.some((warning) => warning.code === "concurrency_assumed");
       const by = objective === "tpot" ? "per output token" : "end to end";
       figures.curve.show(curveOf(exploration, objective, minimum), `Speedup ${by} by concurrency`);
       figures.map.show(mapOf(exploration, minimum, chosen));
@@ -184,7 +186,7 @@ export function makeResults(chosen) {
       byId("command").textContent = exploration.command;
       byId("warnings-card").hidden = answer.warnings.length === 0;
       byId("warnings").replaceChildren(...answer.warnings.map((warning) => el("li", {}, sentence(warning.text))));
-      rests(answer);
+      rests(answer, state);
     },
   };
 }

@@ -33,6 +33,16 @@ export const complete = (state) => state.features !== null && state.target !== n
 const defined = (object) => Object.fromEntries(Object.entries(object).filter(([, value]) => value !== null));
 const orUndefined = (object) => (Object.keys(object).length > 0 ? object : undefined);
 
+/** A GPU of the catalog by its name, or one of the reader's own by its figures, written as JSON. */
+function gpuOf(text) {
+  if (!text.startsWith("{")) return text;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text; // the service says that it knows none of that name
+  }
+}
+
 /** The body of POST /v1/explorations, and of /v1/recommendations. */
 export function requestOf(state, drafters) {
   const speculation = defined({ num_speculative_tokens: state.k });
@@ -46,7 +56,7 @@ export function requestOf(state, drafters) {
     deployment: {
       ...defined({
         target: state.config === null ? state.target : { name: state.target, config: state.config },
-        gpu: state.gpu,
+        gpu: gpuOf(state.gpu),
         tensor_parallel_size: state.tp,
         max_model_len: state.maxLen,
         gpu_memory_utilization: state.memory,

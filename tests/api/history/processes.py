@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 import httpx
 
@@ -54,28 +55,40 @@ def service(folder: Path, *arguments: str, **settings: str) -> Iterator[tuple[su
 
 
 @dataclass
-class Clients:
-    """Several clients that post without a pause until they are stopped, and what they were told."""
+class Busy:
+    """Clients of a service that work without a pause for the length of a `with` block; `work` is one of them."""
 
     url: str
     count: int = 4
-    acknowledged: list[str] = field(default_factory=list)
     refused: list[httpx.Response] = field(default_factory=list)
     _stop: threading.Event = field(default_factory=threading.Event)
     _threads: list[threading.Thread] = field(default_factory=list)
 
-    def __enter__(self) -> Clients:
-        self._threads = [threading.Thread(target=self._post) for _ in range(self.count)]
+    def __enter__(self) -> Self:
+        self._threads = [threading.Thread(target=self.work) for _ in range(self.count)]
         for thread in self._threads:
             thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        """No new requests; those under way are waited for."""
         self._stop.set()
         for thread in self._threads:
-            thread.join()
+            thread.join(timeout=60)
+            assert not thread.is_alive()
 
-    def _post(self) -> None:
+    def work(self) -> None:
+        """Until `_stop` is set."""
+        raise NotImplementedError
+
+
+@dataclass
+class Clients(Busy):
+    """They post, and keep what they were told."""
+
+    acknowledged: list[str] = field(default_factory=list)
+
+    def work(self) -> None:
         with httpx.Client(base_url=self.url, timeout=30, trust_env=False) as client:
             while not self._stop.is_set():
                 try:

@@ -12,7 +12,6 @@ import shutil
 import sqlite3
 import subprocess
 import tempfile
-import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -26,38 +25,21 @@ from sqlalchemy import select
 from api.history.database import Database, read_url
 from api.history.tables import recommendations
 from models.artefact import FOLDER
-from tests.api.history.processes import BODY, JSON, PATH, service
+from tests.api.history.processes import BODY, JSON, PATH, Busy, service
 from tests.postgresql import Cluster
 
 OUTAGE_S = 10.0
 
 
 @dataclass
-class Retrying:
-    """Clients that send each request again, with its key, until it is answered; `answered` has key and id."""
+class Retrying(Busy):
+    """They send each request again, with its key, until it is answered; `answered` has key and id."""
 
-    url: str
     count: int = 2
     answered: dict[str, str] = field(default_factory=dict)
-    refused: list[httpx.Response] = field(default_factory=list)
     broken: int = 0  # connections without an answer, or with half of one
-    _stop: threading.Event = field(default_factory=threading.Event)
-    _threads: list[threading.Thread] = field(default_factory=list)
 
-    def __enter__(self) -> Retrying:
-        self._threads = [threading.Thread(target=self._work) for _ in range(self.count)]
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """No new requests; those under way are sent until they are answered."""
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(timeout=60)
-            assert not thread.is_alive()
-
-    def _work(self) -> None:
+    def work(self) -> None:
         with httpx.Client(timeout=30, trust_env=False) as client:
             while not self._stop.is_set():
                 key = uuid.uuid4().hex

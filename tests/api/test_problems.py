@@ -7,6 +7,7 @@ import copy
 import json
 import re
 import socket
+import threading
 from collections.abc import Iterator
 from random import Random
 
@@ -376,15 +377,28 @@ def test_an_unexpected_failure_is_a_problem_without_its_inside(monkeypatch, capl
     assert any(number in record.getMessage() for record in caplog.records)
 
 
-def test_more_waiting_than_allowed_is_503_with_retry_after(body, serve):
-    """A queue that only grows helps nobody."""
-    body["prompts"] = body["prompts"] * 3000
+def test_more_waiting_than_allowed_is_503_with_retry_after(monkeypatch, body, serve):
+    """A queue that only grows helps nobody: while one is worked on, whoever does not fit in line is told so at once."""
+    from api.routes import recommendations
+
+    advise, refusal = recommendations.advise, threading.Event()
+
+    def works_until_one_was_refused(asked: object) -> object:
+        refusal.wait(60)
+        return advise(asked)
+
+    monkeypatch.setattr(recommendations, "advise", works_until_one_was_refused)
+    answers = []
     with (
         serve(Settings(max_waiting=1)) as url,
-        httpx.Client(timeout=60, trust_env=False) as client,
+        httpx.Client(timeout=120, trust_env=False) as client,
         concurrent.futures.ThreadPoolExecutor(8) as pool,
     ):
-        answers = list(pool.map(lambda _: client.post(url + PATH, json=body), range(8)))
+        sent = [pool.submit(client.post, url + PATH, json=body) for _ in range(8)]
+        for done in concurrent.futures.as_completed(sent):
+            answers.append(done.result())
+            if answers[-1].status_code == 503:
+                refusal.set()
     refused = [answer for answer in answers if answer.status_code == 503]
     assert {answer.status_code for answer in answers} == {200, 503}
     assert problem(refused[0], 503)["title"] == "The service is busy"

@@ -86,7 +86,7 @@ def test_servers_are_started_and_stopped_and_the_flags_reach_them(service, start
 
 @ON_POSTGRESQL
 def test_cancelling_stops_every_process_that_was_started(service, start_worker, model, launching):
-    """The server and its children, while it answers and while it starts; the worker then takes the next job."""
+    """The server and its child; the worker then takes the next job."""
     start_worker(**launching)
     with service(**launching) as client:
         job = submit(client, launch_body(model, prompts=prompts(400)))
@@ -96,10 +96,20 @@ def test_cancelling_stops_every_process_that_was_started(service, start_worker, 
         assert wait_until(client, job, ended)["state"] == "cancelled"
         assert processes_of(model) == []
         assert client.get(f"/v1/profiles/{job}").json()["status"] == "partial"
-        starting = submit(client, launch_body(model))
-        wait_until(client, starting, lambda found: "starting vLLM" in found["phase"])
-        client.delete(f"{JOBS}/{starting}")
-        found = wait_until(client, starting, ended)
+        following = submit(client, launch_body(model, prompts=prompts(401)))
+        wait_until(client, following, measured_once)
+
+
+@ON_SQLITE
+def test_cancelling_while_a_server_starts_stops_it_and_leaves_no_profile(service, start_worker, model, launching):
+    """One that never becomes ready, so that however long the request to cancel takes nothing is measured."""
+    settings = launching | {"launch_arguments": """--knobs '{"start": "never"}'"""}
+    start_worker(**settings)
+    with service(**settings) as client:
+        job = submit(client, launch_body(model))
+        wait_until(client, job, lambda found: "starting vLLM" in found["phase"] and bool(processes_of(model)))
+        client.delete(f"{JOBS}/{job}")
+        found = wait_until(client, job, ended)
         assert (found["state"], found["profile_id"]) == ("cancelled", None)
         assert processes_of(model) == []
 

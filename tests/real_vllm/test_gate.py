@@ -7,9 +7,10 @@ import threading
 
 import pytest
 
-from tests.real_vllm.load import TEXTS, prompts, send
+from tests.real_vllm.load import prompts, send
 
 MOST = 8  # requests at once on each server
+SHORT = ("Red?", "Sun?", "Two?", "Sea?", "Ink?", "Oak?", "Rye?", "Zoo?")  # a block takes twenty of either server
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def gate(tmp_path):
             """As a router that sends as much to one as to the other; in turn, since both have the same two cores."""
             while not over.is_set():
                 for server in (control, canary):
-                    send(server.url, prompts(*TEXTS, *TEXTS, max_tokens=2), concurrency=MOST)
+                    send(server.url, prompts(*SHORT, max_tokens=2), concurrency=MOST)
 
         thread = threading.Thread(target=split)
         thread.start()

@@ -7,6 +7,7 @@ import time
 
 import httpx
 import pytest
+from playwright.sync_api import expect
 
 from api.settings import Settings
 from profiler.metrics import read_scrape
@@ -47,15 +48,15 @@ def test_two_real_servers_stream_side_by_side(baseline_server, draft_model_serve
         page.get_by_text("token by token as the server counted them").wait_for()
         picture(page, "compare-real")
         assert streams["Baseline"].text_content() == streams["Speculative"].text_content()
-        assert page.get_by_text("Both servers run on the CPU of this machine and share its cores").is_visible()
+        expect(page.get_by_text("Both servers run on the CPU of this machine and share its cores")).to_be_visible()
         for name in arms:
             assert f"{MODEL} · vLLM 0.32.0" in arms[name].text_content()
             assert float(arms[name].locator("[data-part=rate]").text_content()) > 0
-        assert re.fullmatch(r"\d\.\d\dx", page.locator("#speedup").text_content())
-        told = arms["Speculative"].locator("[data-part=acceptance]").text_content()
-        assert re.fullmatch(r"[1-4]\.\d\d tokens a step, \d+% of the drafts accepted", told)
-        assert streams["Speculative"].locator(".drafted").count() > 0
-        assert streams["Baseline"].locator(".drafted").count() == 0
+        expect(page.locator("#speedup")).to_have_text(re.compile(r"^\d\.\d\dx$"))
+        told = re.compile(r"^[1-4]\.\d\d tokens a step, \d+% of the drafts accepted$")
+        expect(arms["Speculative"].locator("[data-part=acceptance]")).to_have_text(told)
+        expect(streams["Speculative"].locator(".drafted").first).to_be_visible()
+        expect(streams["Baseline"].locator(".drafted")).to_have_count(0)
 
 
 def test_who_leaves_takes_the_requests_along(baseline_server, draft_model_server, service):

@@ -23,7 +23,7 @@ def gate(tmp_path):
         over = threading.Event()
 
         def split():
-            """As a router that sends as much to one as to the other; in turn, since both have the same two cores."""
+            """As a router that sends as much to one as to the other; in turn, since both have the same core."""
             while not over.is_set():
                 for server in (control, canary):
                     send(server.url, prompts(*SHORT, max_tokens=2), concurrency=MOST)

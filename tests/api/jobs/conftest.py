@@ -23,7 +23,8 @@ SERVE = Path(__file__).resolve().parents[2] / "fake_serve.py"
 CONFIG = {"method": "ngram", "num_speculative_tokens": 4}
 JOBS = "/v1/profiles/jobs"
 # Of equal servers: a question that no number of pairs settles.
-ENDLESS: dict[str, Any] = {"policy": {"min_speedup": 1.0, "confidence": 0.9999}, "budget_s": 120}
+OPEN: dict[str, Any] = {"policy": {"min_speedup": 1.0, "confidence": 0.9999}}
+ENDLESS: dict[str, Any] = OPEN | {"budget_s": 120}
 
 
 def prompts(count: int = 40, *, max_tokens: int = 13) -> list[dict[str, Any]]:
@@ -57,6 +58,11 @@ def launch_body(model: str, **changes: Any) -> dict[str, Any]:
         "prompts": prompts(), "target": model, "speculative_config": CONFIG, "launch": {},
         "traffic": {"concurrency": 4}, "budget_s": 20, "look_around": False,
     } | changes  # fmt: skip
+
+
+def open_body(model: str, count: int = 400, **changes: Any) -> dict[str, Any]:
+    """The same about equal servers: nothing but its budget of 20 s, of each server, ends it."""
+    return launch_body(model, prompts=prompts(count), **OPEN, **changes)
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from tests.api.jobs.conftest import (
     ended,
     launch_body,
     measured_once,
+    open_body,
     processes_of,
     prompts,
     read_events,
@@ -89,14 +90,14 @@ def test_cancelling_stops_every_process_that_was_started(service, start_worker, 
     """The server and its child; the worker then takes the next job."""
     start_worker(**launching)
     with service(**launching) as client:
-        job = submit(client, launch_body(model, prompts=prompts(400)))
+        job = submit(client, open_body(model))
         wait_until(client, job, measured_once)
         assert processes_of(model)
         client.delete(f"{JOBS}/{job}")
         assert wait_until(client, job, ended)["state"] == "cancelled"
         assert processes_of(model) == []
         assert client.get(f"/v1/profiles/{job}").json()["status"] == "partial"
-        following = submit(client, launch_body(model, prompts=prompts(401)))
+        following = submit(client, open_body(model, 401))
         wait_until(client, following, measured_once)
 
 
@@ -118,7 +119,7 @@ def test_a_killed_workers_job_is_interrupted_its_part_kept_and_nothing_left(serv
     """kill -9: the servers end, too; the partial profile is evidence; after a restart the job is not run again."""
     worker = start_worker(**launching)
     with service(**launching) as client:
-        job, following = (submit(client, launch_body(model, prompts=prompts(400 + n))) for n in range(2))
+        job, following = (submit(client, open_body(model, 400 + n)) for n in range(2))
         wait_for_kept(client, job)
         worker.kill()
         found = wait_until(client, job, ended, timeout_s=10)
@@ -142,7 +143,7 @@ def test_a_worker_that_is_told_to_stop_puts_its_job_down_first(service, start_wo
     """Interrupted, with its part; its servers are gone and its exit code is 0."""
     worker = start_worker(**launching)
     with service(**launching) as client:
-        job = submit(client, launch_body(model, prompts=prompts(400)))
+        job = submit(client, open_body(model))
         wait_until(client, job, measured_once)
         worker.send_signal(number)
         assert worker.wait(timeout=30) == 0

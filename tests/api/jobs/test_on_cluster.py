@@ -15,8 +15,8 @@ from tests.api.jobs.conftest import (
     ended,
     launch_body,
     measured_once,
+    open_body,
     processes_of,
-    prompts,
     read_events,
     submit,
     wait_for_kept,
@@ -65,7 +65,7 @@ def test_a_job_runs_on_a_node_and_anew_where_that_is_lost(ray_cluster, service, 
         asking.terminate()
         asking.wait()
         start_worker(**on_cluster, ray_gpus="0")
-        job = submit(client, launch_body(model, prompts=prompts(400)))
+        job = submit(client, open_body(model))
         wait_until(client, job, measured_once, PATIENCE_S)
         ray_cluster.add("beta", cpus=2)
         ray_cluster.kill("alpha")
@@ -86,13 +86,13 @@ def test_a_cancelled_job_ends_on_its_node_and_a_lost_cluster_leaves_the_worker(
     model = on_cluster["launch_models"]
     start_worker(**on_cluster, ray_gpus="0")
     with service(**on_cluster) as client:
-        job = submit(client, launch_body(model, prompts=prompts(400)))
+        job = submit(client, open_body(model))
         wait_until(client, job, measured_once, PATIENCE_S)
         assert client.delete(f"{JOBS}/{job}").status_code == 202
         assert wait_until(client, job, ended, PATIENCE_S)["state"] == "cancelled"
         assert client.get(f"/v1/profiles/{job}").json()["status"] == "partial"
         assert processes_of(model) == []
-        job = submit(client, launch_body(model, prompts=prompts(400)))
+        job = submit(client, open_body(model))
         wait_for_kept(client, job, PATIENCE_S)
         ray_cluster.kill_head()
         found = wait_until(client, job, ended, PATIENCE_S)

@@ -17,7 +17,7 @@ from tests.real_vllm.conftest import MODEL
 
 __all__ = ["browser"]
 
-TOKENS = 48
+TOKENS = 96  # some seconds
 PROMPT = 'Copy this JSON four times: {"name": "lamp", "price": 12, "colour": "red"}'
 
 
@@ -29,7 +29,8 @@ def service():
 
 
 def test_two_real_servers_stream_side_by_side(baseline_server, draft_model_server, service, browser):
-    """Both answers grow at once and are the same text at temperature 0; its drafts are those that vLLM counted."""
+    """Each answer is shown while it grows, and both are the same text at temperature 0; the drafts are those that vLLM
+    counted. Either server may be the slower one to begin, by more than an answer takes."""
     link = f"/compare?baseline={baseline_server.url}&speculative={draft_model_server.url}"
     with opened(browser, service, link) as page:
         page.set_default_timeout(300_000)
@@ -38,10 +39,14 @@ def test_two_real_servers_stream_side_by_side(baseline_server, draft_model_serve
         page.get_by_role("button", name="Send to both").click()
         arms = {name: page.get_by_role("article", name=name) for name in ("Baseline", "Speculative")}
         streams = {name: page.get_by_role("region", name=f"{name}: the answer") for name in arms}
-        page.wait_for_function(
-            """() => [...document.querySelectorAll(".arm")].every((arm) =>
-                 arm.querySelector(".stream").textContent.length > 0
-                 && arm.querySelector("[data-part=state]").textContent === "answering")"""
+        page.wait_for_function(  # asked at every frame, so that no arm ends between two looks
+            """() => {
+                 const arms = [...document.querySelectorAll(".arm")];
+                 for (const arm of arms)
+                   if (arm.querySelector(".stream").textContent.length > 0
+                       && arm.querySelector("[data-part=state]").textContent === "answering") arm.dataset.seen = "yes";
+                 return arms.every((arm) => arm.dataset.seen === "yes");
+               }"""
         )
         picture(page, "compare-real-running")
         page.get_by_text("Both answers are the same text.").wait_for()

@@ -61,19 +61,27 @@ def adopt_profile(request: RecommendationRequest) -> RecommendationRequest:
     deployment, traffic = request.deployment, request.traffic
     if deployment.speculation is None:
         deployment = deployment.model_copy(update={"speculation": speculation_of(profile)})
-    point = asked_point(profile)
+    point = _asked(profile)
     if point is not None:
         found: dict[str, Any] = {}
         if traffic.concurrency is None and traffic.request_rate is None:
             found["concurrency"] = point.concurrency
-        probed = {"temperature": point.sent_temperature, "input_tokens": point.input_tokens,
-                  "output_tokens": point.output_tokens}  # fmt: skip
-        found |= {n: v for n, v in probed.items() if v is not None and getattr(traffic, n) is None}
+        found |= {n: v for n, v in probed_traffic(profile).items() if getattr(traffic, n) is None}
         try:
             traffic = TrafficSpec.model_validate({**traffic.model_dump(exclude_none=True), **found})
         except ValidationError as error:
             raise unusable(error, "evidence.profile.points[0]") from None
     return request.model_copy(update={"deployment": deployment, "traffic": traffic})
+
+
+def probed_traffic(profile: Profile) -> dict[str, float]:
+    """Lengths and temperature of the requests at the point that was asked for, those that are known."""
+    point = _asked(profile)
+    if point is None:
+        return {}
+    known = {"temperature": point.sent_temperature, "input_tokens": point.input_tokens,
+             "output_tokens": point.output_tokens}  # fmt: skip
+    return {name: value for name, value in known.items() if value is not None}
 
 
 def speculation_of(profile: Profile) -> SpeculationSpec:
@@ -197,7 +205,7 @@ def _acceptance(profile: Profile, candidate: Candidate, k: int) -> AcceptanceEvi
     counts = profile.acceptance
     if counts is None or (not counts.drafts and not counts.decode_tokens):
         return None
-    point = asked_point(profile)
+    point = _asked(profile)
     positions = counts.accepted_per_position
     return AcceptanceEvidence(
         method=candidate.method,
@@ -234,7 +242,7 @@ def _estimate(ratio: Ratio | None) -> Estimate | None:
     return None if ratio is None else Estimate(np.array([ratio.value]), np.array([ratio.log_sd]))
 
 
-def asked_point(profile: Profile) -> Point | None:
+def _asked(profile: Profile) -> Point | None:
     """The point that the probe was asked for: the first."""
     return profile.points[0] if profile.points else None
 

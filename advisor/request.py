@@ -168,6 +168,11 @@ class EvidenceSpec(Closed):
         default=None, description="profile.json of `specworth profile`, whole, instead of counts"
     )
 
+    @classmethod
+    def of(cls, profile: Profile) -> Self:
+        """A profile as evidence."""
+        return cls.model_validate({"profile": profile})
+
     @property
     def accepted(self) -> int:
         """Accepted draft tokens over all positions."""
@@ -234,8 +239,8 @@ def check_evidence(
     evidence: EvidenceSpec, speculation: SpeculationSpec | None, *, at: tuple[str, ...] = ("evidence",)
 ) -> None:  # fmt: skip
     """Refuse counts of nobody knows what, and those that the stated k cannot have given; at: where they stand."""
-    if evidence.profile is not None:
-        return  # a profile says itself of what it is
+    if evidence.drafts is None:
+        return  # a profile, here or stored, says itself of what it is
     if speculation is None or speculation.method is None or speculation.num_speculative_tokens is None:
         what = (
             "expected the method and the k that were measured; got evidence alone; name both in "

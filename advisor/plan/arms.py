@@ -171,15 +171,11 @@ def predict_arm(
 
 
 def _places(work: Sequence[Work], share: Floats, concurrency: Floats, ks: Ints, compared: Speedups) -> Rows:
-    """Where the rows of an arm stand, for the fusion: the mix's mean lengths and temperature."""
-
-    def mean(name: str) -> Floats:
-        value = float(share @ np.array([getattr(one.conditions, name) for one in work]))
-        return np.full(concurrency.shape, value)
-
+    """Where the rows of an arm stand, for the fusion: at the mean running request."""
+    mean, alike = mixed_conditions(work, share), np.ones_like(concurrency)
     return Rows.of(
-        concurrency=concurrency, input_tokens=mean("input_tokens"), output_tokens=mean("output_tokens"),
-        k=ks.astype(np.float64), temperature=mean("temperature"), log_sd=compared.end_to_end.log_sd,
+        concurrency=concurrency, input_tokens=mean.input_tokens * alike, output_tokens=mean.output_tokens * alike,
+        k=ks.astype(np.float64), temperature=mean.temperature * alike, log_sd=compared.end_to_end.log_sd,
         acceptance_log_sd=compared.end_to_end_acceptance_log_sd,
     )  # fmt: skip
 

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from advisor.candidates import Candidate
 from advisor.correction import ComparedPoints, compare_points, predict_points, time_factor
-from advisor.evidence import asked_point, resolve_evidence, speculation_of, unusable
+from advisor.evidence import probed_traffic, resolve_evidence, speculation_of, unusable
 from advisor.fusion import Rows, fuse
 from advisor.plan.request import ClassSpec, PlanRequest
 from advisor.plan.work import Work
@@ -58,25 +58,20 @@ def adopt_profiles(request: PlanRequest) -> PlanRequest:
             raise _placed(error, name) from None
         if spec.prompts is not None or spec.features is not None:
             continue
-        point = asked_point(profile)
-        told: dict[str, Any] = {} if point is None else {
-            "input_tokens": point.input_tokens, "output_tokens": point.output_tokens,
-            "temperature": point.sent_temperature,
-        }  # fmt: skip
+        told: dict[str, Any] = dict(probed_traffic(profile))
         counted = {kind: number for kind, number in profile.prompts.structure.items() if kind in STRUCTURES and number}
-        told["structure"] = counted or None
-        found = {key: value for key, value in told.items() if value is not None and getattr(spec, key) is None}
-        if {"input_tokens", "output_tokens"} - {*found, *spec.model_dump(exclude_none=True)}:
+        told |= {"structure": counted} if counted else {}
+        given = {key: value for key in spec.model_fields_set if (value := getattr(spec, key)) is not None}
+        if {"input_tokens", "output_tokens"} - {*told, *given}:
             raise EvidenceError(
                 "The profile does not tell how long the requests were", expected="a point with both lengths",
                 got=f"{len(profile.points)} points", remedy="state input_tokens and output_tokens",
                 field=f"classes.{name}.evidence.profile",
             )  # fmt: skip
         try:
-            ClassSpec.model_validate({"input_tokens": 1, "output_tokens": 1} | found)
+            classes[name] = ClassSpec.model_validate(told | given)
         except ValidationError as error:
             raise unusable(error, f"classes.{name}.evidence.profile") from None
-        classes[name] = spec.model_copy(update=found)
     deployment = request.deployment.model_copy(update={"speculation": speculation})
     return request.model_copy(update={"classes": classes, "deployment": deployment})
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.plan import PlanRequest
-from api.commands.profiled import fill_from_profile, read_profile
+from api.commands.profiled import filled_in, read_profile
 from api.commands.request import PLACES, read_evidence, request_fields, validated
 from api.commands.toml_file import line_of, read_toml
 from profiler.errors import InputError
@@ -55,7 +55,8 @@ def asked_plan(options: Mapping[str, Any]) -> Asked:
         fields, text = read_toml(file, name="the plan", expected=expected, max_bytes=_MAX_BYTES)
     samples = _samples(fields, file)
     _evidence_files(fields, file)
-    options = _profiled(options)
+    filled, profile = filled_in(options)
+    options = filled | {"gpu": options["gpu"], "profile": profile}  # its GPU has no price
     for option, place in _OPTIONS.items():
         if options[option] is not None:
             group, name = place.split(".")
@@ -149,18 +150,6 @@ def _beside(given: object, file: Path | None, *, named: str) -> Path:
     return place if place.is_absolute() or file is None else file.parent / place
 
 
-def _profiled(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options with what --profile tells filled in but the GPU, whose price it does not know."""
-    filled = dict(options)
-    if options["profile"] is None:
-        return filled
-    if options["evidence"] is not None:
-        raise InputError("--evidence and --profile: expected one of them, got both")
-    content, profile = read_profile(options["profile"])
-    fill_from_profile(filled, profile)
-    return filled | {"gpu": options["gpu"], "profile": content}
-
-
 def _served(fields: dict[str, Any], options: Mapping[str, Any]) -> None:
     """The deployment's options, as advise reads them, over what the file says."""
     stated, _ = request_fields({**options, "gpu": None, "evidence": None, "temperature": None, "input_tokens": None,
@@ -199,8 +188,7 @@ def _one_class(fields: dict[str, Any], options: Mapping[str, Any], samples: dict
     if not stated and options["prompts"] is None:
         return
     if fields["classes"]:
-        given = [name for name in ("prompts", "profile", *stated) if name not in options or options[name] is not None]
-        first = given[0].replace("_", "-")
+        first = next(name for name in ("prompts", "profile", *stated) if options[name] is not None).replace("_", "-")
         raise InputError(f"--{first}", expected="the classes of the file alone, or of options alone", got="both")
     fields["classes"] = {ONE: stated}
     if options["prompts"] is not None:

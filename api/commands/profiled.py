@@ -38,17 +38,23 @@ def with_profile(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
 
     Raises InputError where target or GPU are neither given nor told.
     """
-    filled = dict(options)
-    content = None
-    if options.get("profile") is not None:
-        if options["evidence"] is not None:
-            raise InputError("--evidence and --profile: expected one of them, got both")
-        content, profile = read_profile(options["profile"])
-        fill_from_profile(filled, profile)
+    filled, content = filled_in(options)
     for name in ("target", "gpu"):
         if filled[name] is None:
             remedy = "give the GPU's figures: the profile was measured on a CPU" if _on_cpu(content, name) else None
             raise InputError(f"Missing option '--{name}'", remedy=remedy or "see specworth advise --help")
+    return filled, content
+
+
+def filled_in(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """The same, whether or not that is all that is needed."""
+    filled = dict(options)
+    if options.get("profile") is None:
+        return filled, None
+    if options["evidence"] is not None:
+        raise InputError("--evidence and --profile: expected one of them, got both")
+    content, profile = read_profile(options["profile"])
+    _fill(filled, profile)
     return filled, content
 
 
@@ -83,7 +89,7 @@ def read_profile(path: Path, *, named: str = "--profile") -> tuple[dict[str, Any
         ) from None
 
 
-def fill_from_profile(options: dict[str, Any], profile: Profile) -> None:
+def _fill(options: dict[str, Any], profile: Profile) -> None:
     """Options that were not given, from what was measured."""
     from profiler.probe.environment import argument  # with it come HTTP clients, for which plain advice need not wait
 

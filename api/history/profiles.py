@@ -35,6 +35,12 @@ def find(database: Database, key: str) -> RowMapping | None:
         return connection.execute(select(profiles).where(profiles.c.id == key)).mappings().first()
 
 
+def document(database: Database, key: str) -> str | None:
+    """The profile itself, as it came; None where none has that id."""
+    row = find(database, key)
+    return None if row is None else str(row["document"])
+
+
 def page(database: Database, *, target: str | None, after: Cursor | None, limit: int) -> Page[RowMapping]:
     """The newest `limit` profiles after a cursor."""
     query = select(*_LISTED)

@@ -98,19 +98,24 @@ def to_know(plan: CapacityPlan) -> Iterator[str]:
     """Warnings, and what was estimated."""
     for warning in plan.warnings:
         yield f"{as_sentence(warning.text)} [{warning.code}]"
-    known = [name for name, one in plan.classes.items() if one.acceptance == "measured"]
-    if known:
-        yield f"Measured, not predicted: the acceptance of {', '.join(known)}."
-    for gpu in plan.gpus:
-        if gpu.probed_concurrency:
-            loads = ", ".join(f"{load:,.0f}" for load in gpu.probed_concurrency)
-            yield f"Times and speedups on {gpu.gpu} are corrected by what was measured at {loads} requests at once."
+    yield from measured(plan)
     if plan.estimated:
         yield f"Not given, so estimated: {'; '.join(line.rstrip('.') for line in plan.estimated)}."
     yield (
         "Times are predictions and the queue is an approximation (docs/plan.md): load a replica with your own traffic "
         "before you buy by it."
     )
+
+
+def measured(plan: CapacityPlan) -> Iterator[str]:
+    """What rests on measurements of the classes, not on predictions alone."""
+    known = [name for name, one in plan.classes.items() if one.acceptance == "measured"]
+    if known:
+        yield f"The acceptance of {', '.join(known)} is measured."
+    for gpu in plan.gpus:
+        if gpu.probed_concurrency:
+            loads = ", ".join(f"{load:,.0f}" for load in gpu.probed_concurrency)
+            yield f"Times and speedups on {gpu.gpu} are corrected by what was measured at {loads} requests at once."
 
 
 def arm_name(arm: ArmPlan) -> str:

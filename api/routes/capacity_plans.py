@@ -6,10 +6,12 @@ A plan takes seconds of the worker thread; nothing of it is kept. A class may na
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from fastapi import APIRouter, Request, Response
 
 from advisor.plan import CapacityPlan, PlanRequest, plan_capacity
+from advisor.request import EvidenceSpec
 from api.access.access import Asker
 from api.history import profiles
 from api.history.history import History
@@ -49,18 +51,16 @@ async def _documents(history: History, asked: PlanRequest) -> dict[str, str]:
     """The stored profiles, by id; ids that none has are left out, and the advisor says so."""
     found = {}
     for key in set(_names(asked).values()):
-        row = await history.run("find", lambda database, key=key: profiles.find(database, key))  # type: ignore[misc]
-        if row is not None:
-            found[key] = str(row["document"])
+        document = await history.run("find", partial(profiles.document, key=key))
+        if document is not None:
+            found[key] = document
     return found
 
 
 def _with_profiles(asked: PlanRequest, documents: Mapping[str, str]) -> PlanRequest:
     classes = dict(asked.classes)
     for name, key in _names(asked).items():
-        evidence = classes[name].evidence
-        if key in documents and evidence is not None:
-            profile = Profile.model_validate_json(documents[key])
-            adopted = type(evidence).model_validate({"profile": profile})
-            classes[name] = classes[name].model_copy(update={"evidence": adopted})
+        if key in documents:
+            evidence = EvidenceSpec.of(Profile.model_validate_json(documents[key]))
+            classes[name] = classes[name].model_copy(update={"evidence": evidence})
     return asked.model_copy(update={"classes": classes})

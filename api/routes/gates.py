@@ -73,8 +73,7 @@ async def _stored(asked: GateRequest, history: History | None) -> str | None:
         row = await history.run("find", lambda database: recommendations.find(database, key))
         found = None if row is None else str(row.values["answer"])
     else:
-        kept = await history.run("find", lambda database: profiles.find(database, key))
-        found = None if kept is None else str(kept["document"])
+        found = await history.run("find", lambda database: profiles.document(database, key))
     if found is None:
         raise unknown_id(what, key, see=f"GET /v1/{what}s")
     return found

@@ -14,6 +14,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from advisor import Recommendation, advise
+from advisor.request import EvidenceSpec
 from api.access.access import Asker
 from api.examples import REQUEST_EXAMPLES
 from api.history import profiles
@@ -113,8 +114,7 @@ async def _document(history: History, post: RecommendationPost) -> str | None:
     if post.evidence is None or post.evidence.profile_id is None:
         return None
     key = str(post.evidence.profile_id)
-    row = await history.run("find", lambda database: profiles.find(database, key))
-    return None if row is None else str(row["document"])
+    return await history.run("find", lambda database: profiles.document(database, key))
 
 
 def _read(body: bytes, settings: Settings, *, keeps: bool) -> RecommendationPost:
@@ -147,9 +147,7 @@ def _answer_with(asked: _Asked, document: str | None, who: _Caller) -> _Answered
     post = asked.post
     if document is None or post.evidence is None:
         return _advised(post, who, idempotency=asked.idempotency)
-    profile = Profile.model_validate_json(document)
-    evidence = type(post.evidence).model_validate({"profile": profile})
-    adopted = post.model_copy(update={"evidence": evidence})
+    adopted = post.model_copy(update={"evidence": EvidenceSpec.of(Profile.model_validate_json(document))})
     return _advised(adopted, who, profile_id=post.evidence.profile_id, idempotency=asked.idempotency)
 
 

@@ -217,6 +217,21 @@ def test_a_profile_is_brought_in_and_named_as_evidence(kept, body):
     assert unknown["errors"][0]["field"] == "evidence.profile_id"
 
 
+def test_a_profile_says_by_its_id_how_it_speculated(kept, body):
+    """A request that names no method is answered as with the document itself."""
+    document = profile(point(16, 1.4), target=body["deployment"]["target"])
+    document["speculation"] |= {"draft": "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"}
+    key = kept.post("/v1/profiles:import", json=document).json()["id"]
+    body["deployment"].pop("speculation", None)
+    answers = [
+        kept.post(PATH, json=body | {"evidence": given}) for given in ({"profile": document}, {"profile_id": key})
+    ]
+    assert [answer.status_code for answer in answers] == [200, 200], answers[1].text
+    by_document, by_id = (answer.json() for answer in answers)
+    assert by_id["acceptance"]["basis"] == "measured"
+    assert all(by_id[part] == by_document[part] for part in ("candidate", "speedup", "basis", "verdict"))
+
+
 def test_what_is_no_profile_is_refused(kept):
     """By the same checks as in a question."""
     problem(kept.post("/v1/profiles:import", json={"kind": "specworth.profile", "schema_version": 7}), 422)

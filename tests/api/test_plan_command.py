@@ -148,11 +148,13 @@ def test_a_profile_alone_tells_target_speculation_and_requests(in_process, folde
     asked = ("plan", "--profile", folder / "profile.json", "--gpu", "H200=3.5", "--request-rate", "20")
     done = in_process(*asked, "--tpot-p95-ms", "30")
     assert done.returncode == 0, done.stderr
-    assert "Measured, not predicted: the acceptance of requests." in done.stdout
+    assert "The acceptance of requests is measured." in done.stdout
     assert "corrected by what was measured at 32 requests at once" in done.stdout
     review = folder / "review.md"
     assert in_process(*asked, "--tpot-p95-ms", "30", "--report", review).returncode == 0
-    assert "Times and speedup on H200 at 32 requests at once" in review.read_text(encoding="utf-8")
+    assert "Times and speedups on H200 are corrected by what was measured at 32 requests at once" in review.read_text(
+        encoding="utf-8"
+    )
 
 
 @pytest.mark.parametrize(

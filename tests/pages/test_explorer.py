@@ -107,7 +107,7 @@ def test_a_gpu_of_ones_own_is_given_by_its_figures(browser, own):
         name(page, "Target model", TARGET)
         name(page, "GPU", json.dumps(figures))
         settled(page)
-        expect(page.locator("#rests")).to_contain_text("lab card")
+        expect(page.locator("#rests")).to_contain_text(f"{TARGET} on lab card, 16 requests at once")
         expect(page.locator("#verdict")).to_contain_text("end to end")
         for wrong, line in (('{"name": "x"', "Unknown GPU"), ('{"name": "x", "memory_gib": -3}', "memory_gib")):
             name(page, "GPU", wrong)

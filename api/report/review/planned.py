@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from advisor.plan import CapacityPlan, PlanRequest
 from advisor.plan.answer import ArmPlan, GpuPlan, Span
 from api.report.content import Points, Table
+from api.report.plan import measured
 from api.report.review.document import Bars, Block, Code, Facts, Figure, Grid, Prose, Reading, Review, Section
 from api.report.review.predicting import accuracy, coverage
 from api.report.review.provenance import Provenance, repeat
@@ -109,7 +110,7 @@ def _evidence(plan: CapacityPlan) -> Facts:
     )
     return Facts(
         (
-            ("Measured", tuple(_measured(plan)) or ("Nothing of this deployment: replicas are sized by predictions.",)),
+            ("Measured", tuple(measured(plan)) or ("Nothing of this deployment: replicas are sized by predictions.",)),
             ("Demand", (f"{demand}; the busiest minutes at {plan.peak_to_mean:g} times their hour's mean.", *classes)),
             ("Assumed", tuple(as_sentence(line) for line in plan.estimated) or ("Nothing.",)),
             ("Coverage", (coverage(),)),
@@ -117,19 +118,6 @@ def _evidence(plan: CapacityPlan) -> Facts:
             ("Gaps", tuple(dict.fromkeys(gaps)) or ("None: all of it lies inside what was measured.",)),
         )
     )
-
-
-def _measured(plan: CapacityPlan) -> Iterator[str]:
-    known = [name for name, one in plan.classes.items() if one.acceptance == "measured"]
-    if known:
-        yield f"Acceptance of {', '.join(known)}."
-    for gpu in plan.gpus:
-        if gpu.probed_concurrency:
-            yield f"Times and speedup on {gpu.gpu} {_at(gpu)}, carried over to the other loads."
-
-
-def _at(gpu: GpuPlan) -> str:
-    return "at " + ", ".join(f"{load:,.0f}" for load in gpu.probed_concurrency) + " requests at once"
 
 
 def _costs(plan: CapacityPlan) -> Iterator[Block]:

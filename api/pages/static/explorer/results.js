@@ -6,6 +6,7 @@ import { Figure } from "../charts/frame.js";
 import { drawHeat } from "../charts/heat.js";
 import { byId, el } from "../elements.js";
 import { chance, count, gib, methodWith, percent, plural, sentence, times, words } from "../formatting.js";
+import { gpuOf } from "./state.js";
 
 const within = ({ low, high }) => `${low.toFixed(2)} to ${high.toFixed(2)}`;
 const BASIS = { predicted: "Predicted", measured: "Measured", mixed: "Predicted, with what was measured" };
@@ -142,7 +143,7 @@ function rests(answer, { target, gpu, tp }) {
   const { workload } = answer;
   const shares = Object.entries(workload.structure).filter(([, share]) => share >= 0.01);
   const lines = [
-    `${target} on ${tp === null ? "" : `${tp} times `}${gpu}, ${plural(workload.concurrency, "request")} at once.`,
+    `${target} on ${tp === null ? "" : `${tp} times `}${gpuOf(gpu).name ?? gpu}, ${plural(workload.concurrency, "request")} at once.`,
     `${plural(workload.prompts, "prompt")}, read as ${workload.format}.`,
     `They ask for ${shares.map(([name, share]) => `${words(name)} ${percent(share)}`).join(", ")}.`,
     `Prompts of ${count(workload.input_tokens)} tokens (95% below ${count(workload.input_tokens_p95)}), answers of `

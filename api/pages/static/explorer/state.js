@@ -34,7 +34,7 @@ const defined = (object) => Object.fromEntries(Object.entries(object).filter(([,
 const orUndefined = (object) => (Object.keys(object).length > 0 ? object : undefined);
 
 /** A GPU of the catalog by its name, or one of the reader's own by its figures, written as JSON. */
-function gpuOf(text) {
+export function gpuOf(text) {
   if (!text.startsWith("{")) return text;
   try {
     return JSON.parse(text);
